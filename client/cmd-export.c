@@ -33,8 +33,9 @@ enum {
 	OPTION_HOST
 };
 
-#define FORMATS                                                                                                  \
-	"perfetto (default), fxt, speedscope, pprof, folded, tree, parquet, parquet-functions, autofdo, store, " \
+#define FORMATS                                                                                                   \
+	"perfetto (default), fxt, speedscope, chrome, pprof, folded, tree, parquet, parquet-functions, autofdo, " \
+	"store, "                                                                                                 \
 	"perfdata or json"
 
 static const struct verb_option options[] = {
@@ -366,7 +367,7 @@ static void print_output(struct client *c, const struct export_output *out)
 
 static bool format_is_text(const char *format)
 {
-	static const char *const texts[] = { "tree", "folded", "speedscope", "json", "autofdo" };
+	static const char *const texts[] = { "tree", "folded", "speedscope", "chrome", "json", "autofdo" };
 
 	for (size_t i = 0; i < ELEMENTS(texts); i++)
 		if (strcmp(texts[i], format) == 0)

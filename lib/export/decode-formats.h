@@ -33,6 +33,7 @@ enum decode_format_content { DECODE_FORMAT_TEXT, DECODE_FORMAT_BINARY };
 	MORE(PERFETTO, "perfetto", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_BINARY, &export_perfetto)     \
 	MORE(FXT, "fxt", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_BINARY, &export_fxt)                    \
 	MORE(SPEEDSCOPE, "speedscope", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_TEXT, &export_speedscope) \
+	MORE(CHROME, "chrome", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_TEXT, &export_chrome)             \
 	MORE(PPROF, "pprof", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_BINARY, &export_pprof)              \
 	MORE(FOLDED, "folded", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_TEXT, &export_folded)             \
 	MORE(PARQUET, "parquet", DECODE_FORMAT_FROM_CALLS, DECODE_FORMAT_BINARY, &export_parquet)        \

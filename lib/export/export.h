@@ -48,8 +48,8 @@ struct export_ops {
 	bool whole; /* no viewer has to load it: without a budget unless one is given */
 };
 
-extern const struct export_ops export_perfetto, export_tree, export_fxt, export_speedscope, export_folded, export_pprof,
-    export_parquet, export_parquet_functions;
+extern const struct export_ops export_perfetto, export_tree, export_fxt, export_speedscope, export_chrome,
+    export_folded, export_pprof, export_parquet, export_parquet_functions;
 
 /* Returns NULL for an unknown format. */
 const struct export_ops *export_find(const char *name);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 noinst_LTLIBRARIES += lib/export/libexport.la
 lib_export_libexport_la_SOURCES = \
+	lib/export/chrome.c \
 	lib/export/decode-formats.c lib/export/decode-formats.h \
 	lib/export/export.c lib/export/export.h \
 	lib/export/folded.c \

@@ -63,7 +63,7 @@ STEPS = [
     Step("library", ["@pid"], "library", promises=True),
     Step("export", ["export", "@id", "-o", "trace.pftrace"]),
     Step("export-all", ["export", "@id", "-t", "fxt", "-o", "t.fxt", "-t", "speedscope", "-o", "t.json", "-t", "pprof", "-o",
-                        "t.pb", "-t", "folded", "-o", "t.folded", "-t", "tree", "-o", "t.tree"]),
+                        "t.pb", "-t", "folded", "-o", "t.folded", "-t", "chrome", "-o", "t.chrome", "-t", "tree", "-o", "t.tree"]),
     Step("export-raw", ["export", "@id", "-t", "autofdo", "-o", "t.afdo"]),
     Step("perfdata", ["export", "@id", "-t", "perfdata", "-o", "t.data"]),
     Step("decode", ["decode", "@dir", "-o", "t.elements"]),
