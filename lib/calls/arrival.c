@@ -9,6 +9,8 @@
  *             elsewhere                         as JUMP
  *   CALL      anywhere                          push the function; compiled_exits()
  *   JUMP      from an exit                      compiled_leave(), then as follows
+ *             to compiled code, by a frame whose
+ *             return address was overwritten    compiled_replace(), then as follows
  *             function on top                   none; changed SP: unwind to an outer frame if addr is its landing pad
  *             changed SP, on a saved stack      switch to that stack (fibres.c)
  *             what a handler interrupted        leave the handler
@@ -267,6 +269,7 @@ static int return_without_frame(struct calls *c, uint64_t addr, uint64_t at)
 	}
 	/* V8 jumps by returns, within its library and to code that it has compiled. */
 	if (calls_top(c)->function == c->here.region || compiled_region(c->here.region)) {
+		calls_top(c)->overwritten = true;
 		rc = calls_top(c)->function == c->here.region ? 0 : tail_call(c);
 		c->counts.unexplained++;
 		return rc < 0 ? rc : calls_set_uncertain(c);
@@ -356,6 +359,8 @@ int arrival_jump(struct calls *c, uint64_t addr)
 	int rc;
 
 	rc = c->indirect && calls_top(c)->exits && calls_top(c)->function != to ? compiled_leave(c) : 0;
+	if (rc == 0 && c->indirect && calls_top(c)->overwritten)
+		rc = compiled_replace(c);
 	if (rc < 0)
 		return rc;
 	sp_changed = c->indirect && stack_pointer_changed(c);

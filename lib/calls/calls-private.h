@@ -38,7 +38,12 @@ struct calls_frame {
 	bool saved;    /* a function that jumped here saves the stack pointer */
 	bool resolves; /* the resolver of lazy binding, entered from the first entry of a PLT */
 	bool exits;    /* an exit from compiled code, until its call has returned: a part of the interpreter */
-	bool folded;   /* tail calls replace one another in the first function of the chain */
+	/*
+	 * It jumped by a return, for which it set the link register: unless its return address is on the stack, it does
+	 * not return there.
+	 */
+	bool overwritten;
+	bool folded;       /* tail calls replace one another in the first function of the chain */
 	uint8_t n_callers; /* functions that tail called the present one, directly or not; the last of c->callers */
 };
 
@@ -157,7 +162,10 @@ int calls_pop_to(struct calls *c, size_t depth, enum leave_kind last);
 /* Leaves all frames with the same kind. */
 int calls_pop_all(struct calls *c, enum leave_kind kind);
 
-/* Returns the number of frames below the innermost one with this anchor, or SIZE_MAX. */
+/*
+ * Returns the number of frames below the innermost one with this anchor, or SIZE_MAX. Frames whose return address was
+ * overwritten come last.
+ */
 size_t calls_find_anchor(const struct calls *c, enum anchor anchor, uint64_t address);
 
 /* Returns how many of the lowest depth frames remain when the innermost one of this function is on top, or SIZE_MAX. */
@@ -217,6 +225,12 @@ bool compiled_exits(const struct calls *c, uint64_t addr);
 
 /* The frame on top is an exit, and continues the interpreter: leaves the compiled code. */
 int compiled_leave(struct calls *c);
+
+/*
+ * A frame whose return address was overwritten jumps to where control is: if that is compiled code, which replaces the
+ * frame's caller, leaves the frame.
+ */
+int compiled_replace(struct calls *c);
 
 /* Returns true if a jump from the function on top may be that of a callback: compiled code that others called. */
 bool compiled_calls_back(const struct calls *c);

@@ -6,6 +6,10 @@
  * A trace of LuaJIT leaves by a call that does not return, to pass the number of the exit as return address: it calls a
  * stub at its end, which stores the link register and calls the exit handler. That is in the middle of the interpreter,
  * makes one call, restores the stack pointer, and continues the interpreter.
+ *
+ * V8 replaces a function that it interprets by its compiled code while that runs: the interpreter's handler of a
+ * backward jump, or a function that the older code called, sets the link register to the next instruction, returns to
+ * that, and jumps to the compiled code. That goes on in the frame of the function, and returns to its caller.
  */
 #include "lib/calls/calls-private.h"
 
@@ -72,6 +76,13 @@ int compiled_leave(struct calls *c)
 			 ? calls_pop_callee(c, LEAVE_BACK)
 			 : calls_push(c, CALL_EVENT_ENTER, CALL_INFERRED, (struct calls_frame){ .function = function });
 	return rc < 0 ? rc : calls_set_unsettled(c);
+}
+
+int compiled_replace(struct calls *c)
+{
+	if (c->depth == 1 || !compiled_region(c->here.region) || compiled_region(calls_top(c)->function))
+		return 0;
+	return calls_pop(c, LEAVE_UNWOUND);
 }
 
 bool compiled_calls_back(const struct calls *c)

@@ -165,11 +165,16 @@ int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, 
 
 size_t calls_find_anchor(const struct calls *c, enum anchor anchor, uint64_t address)
 {
+	size_t overwritten = SIZE_MAX;
+
 	for (size_t i = c->depth; i-- > 0;) {
-		if (c->stack[i].anchor == anchor && c->stack[i].address == address)
+		if (c->stack[i].anchor != anchor || c->stack[i].address != address)
+			continue;
+		if (!c->stack[i].overwritten)
 			return i;
+		overwritten = overwritten == SIZE_MAX ? i : overwritten;
 	}
-	return SIZE_MAX;
+	return overwritten;
 }
 
 size_t calls_find_below(const struct calls *c, size_t depth, const struct region *function)

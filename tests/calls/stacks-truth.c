@@ -26,6 +26,8 @@ struct stack_truth {
 	size_t n, next;
 	struct truth_stack *stacks[STACKS], *now;
 	size_t n_stacks, odd;
+	/* an indirect jump, not a return, to where the link register points; or NULL */
+	const struct stack_record *linked;
 	struct truth_frame *waiting; /* handlers interrupted by other signals before their first instruction */
 	size_t n_waiting;
 };
@@ -281,6 +283,22 @@ static bool return_past(struct stack_truth *t, const struct stack_record *r)
 	return true;
 }
 
+/*
+ * V8 replaces a function by its compiled code while it runs: a function that it called sets the link register to the
+ * next instruction, returns to that, and jumps to the code. Returns true if it does so, and has left that function.
+ */
+static bool replaced(struct stack_truth *t, const struct stack_record *r)
+{
+	bool linked = t->linked == r - 1;
+
+	t->linked = r->pc == r->lr ? r : NULL;
+	if (t->now->n < 2 || !linked || is_compiled(top(t)->function) || !is_compiled(region(t, r->pc)))
+		return false;
+	t->now->n--;
+	in_frame(t, r);
+	return true;
+}
+
 static void jump(struct stack_truth *t, const struct stack_record *r)
 {
 	size_t frame = returning(t->now, r->pc, r->sp), depth;
@@ -295,6 +313,8 @@ static void jump(struct stack_truth *t, const struct stack_record *r)
 		land(t, r);
 		return;
 	}
+	if (replaced(t, r))
+		return;
 	/* Such code moves its arguments when it jumps to another function, which the link register shows. */
 	if (called_by_compiler(t->now) && r->lr == top(t)->ret) {
 		in_frame(t, r);

@@ -399,6 +399,43 @@ static void test_return_jumps(void)
 	CHECK_EQ(counts.unexplained, 1);
 }
 
+/*
+ * Compiled code replaces a function while that runs in the interpreter, here f, which calls handlers, here g, from one
+ * place.
+ */
+static void test_replaced(void)
+{
+	begin();
+	bl(MAIN);
+	bl(F + 0x10);
+	br(G);
+	run(F, 4);
+	bl(F + 0x10);
+	ret(G);
+	br(G + 0x20);
+	bl(TRAMPOLINE);
+	ret(H);
+	ret(TRAMPOLINE + 4);
+	ret(F + 0x14);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( g( tail:f( g( uncertain )unwound tail:[anon]( h( ) ) ) ) certain ) )end");
+	CHECK_EQ(counts.unexplained, 1);
+
+	/* The compiled code is replaced by better one. */
+	begin();
+	bl(MAIN);
+	bl(F + 0x10);
+	br(G);
+	bl(TRAMPOLINE + 0x10);
+	ret(G);
+	br(G + 0x20);
+	ret(TRAMPOLINE + 0x80);
+	ret(F + 0x14);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( g( tail:[anon]( g( uncertain )unwound ) ) certain ) )end");
+	CHECK_EQ(counts.unexplained, 1);
+}
+
 int main(void)
 {
 	test_chain();
@@ -416,5 +453,6 @@ int main(void)
 	test_exit_first();
 	test_callback();
 	test_return_jumps();
+	test_replaced();
 	return unit_end();
 }
