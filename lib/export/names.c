@@ -25,6 +25,8 @@ struct names {
 };
 
 #define NO_NAME UINT32_MAX
+/* The end of a full name that is only the beginning of one. */
+#define CUT "..."
 /* Only names that are made for it need more than two. */
 enum { ROUNDS = 16 };
 
@@ -97,11 +99,13 @@ static bool is_about(const char *name, size_t size)
 }
 
 struct shortening {
-	const char *start, *end;
+	const char *start;
 	enum names_level level;
 	struct buf out;
 	size_t begin; /* in out: where the name begins, after its return type */
 	bool in_operator;
+	bool is_cut; /* the full name is only the beginning of one */
+	bool cut;    /* within a bracket that the short one needs */
 };
 
 /* Copies text without what stands in brackets of this kind. */
@@ -175,6 +179,8 @@ static const char *take_bracket(struct shortening *s, const char *at)
 
 	if (*at == '[' && strncmp(at, "[abi:", 5) == 0)
 		return after;
+	/* Without parameters, the name is whole if these are cut. */
+	s->cut = s->is_cut && !*after && (*at != '(' || s->level == NAMES_PARAMETERS);
 	if (*at == '<' && !attached && s->level != NAMES_ARGUMENTS) {
 		if (!ends_in(&s->out, "::") || strncmp(at, "<impl", 5) == 0) {
 			buf_u8(&s->out, '<');
@@ -239,6 +245,7 @@ char *names_shorten(const char *full, enum names_level level)
 	if (!whole || level == NAMES_FULL || !strpbrk(full, "(<") || strchr("[-+", *full))
 		return TAKE_PTR(whole);
 	s.start = whole;
+	s.is_cut = size > strlen(CUT) && strcmp(whole + size - strlen(CUT), CUT) == 0;
 	for (const char *at = whole; *at;) {
 		n = operator_size(at, whole);
 		if (n) {
@@ -259,6 +266,8 @@ char *names_shorten(const char *full, enum names_level level)
 	}
 	while (s.out.size && s.out.data[s.out.size - 1] == ' ')
 		s.out.size--;
+	if (s.cut && !ends_in(&s.out, CUT))
+		buf_add(&s.out, CUT, strlen(CUT));
 	buf_u8(&s.out, 0);
 	if (buf_error(&s.out) || s.out.size < 2) {
 		buf_done(&s.out);

@@ -38,6 +38,10 @@ static void test_plain(void)
 	check_plain("f(int", "f");
 	check_plain("a<b<c", "a");
 	check_plain("<", "<");
+	/* Names that were too long for the store: "..." unless what is missing is left out. */
+	check_plain("std::vector<int>::insert(std::pair<int...", "std::vector::insert");
+	check_plain("std::vector<std::pair<int...", "std::vector...");
+	check_plain("acme::Engine::sub...", "acme::Engine::sub...");
 	check_plain("(", "(");
 	check_plain("operator", "operator");
 	check_plain("f)", "f)");
@@ -54,6 +58,8 @@ static void test_different(void)
 		{ "i<long, std::allocator<long> >(int)", "i<long>" },
 		{ "j(a::X)", "j(a::X)" },
 		{ "j(b::X)", "j(b::X)" },
+		{ "l(acme::Order, std::vector<int>::iter...", "l(Order, iter..." },
+		{ "l(acme::Order, std::vector<std::pair<int...", "l(Order, vector..." },
 		{ "k", "k" },
 		{ "k(int)", "k(int)" },
 		{ "run::h0123456789abcdef", "run::h0123456789abcdef" },
