@@ -30,7 +30,7 @@ int client_daemon_failed(struct client *c, int rc)
 	case -ENOENT:
 		return STATUS_NOT_FOUND;
 	case -EBUSY:
-		client_error("'csight wait ID' waits until it is decoded");
+		client_error("'csight wait ID' waits until it is decoded, and prints why if that fails");
 		return STATUS_FAILED;
 	default:
 		return STATUS_FAILED;

@@ -311,9 +311,9 @@ static void files_known(struct snapshot_request *r)
 		bytes += r->copied->threads[n].size;
 	for (size_t n = 0; n < r->copied->n_rings; n++)
 		bytes += r->copied->rings[n].size;
-	log_info("snapshot %s of process %d (%s): %zu threads, %llu bytes, tracing was off for %llu us",
-		 r->snapshot->id, (int)t->pid, esc(t->name), r->snapshot->threads, (unsigned long long)bytes,
-		 (unsigned long long)r->snapshot->blind / 1000);
+	log_info("snapshot %s of process %d (%s): %zu thread%s, %llu bytes, tracing was off for %llu us",
+		 r->snapshot->id, (int)t->pid, esc(t->name), r->snapshot->threads, r->snapshot->threads == 1 ? "" : "s",
+		 (unsigned long long)bytes, (unsigned long long)r->snapshot->blind / 1000);
 	ledger_settle(&r->memory, bytes + r->copied->log_size + COPY_EXTRA);
 	spool_insert(r->list->o.spool, r->snapshot);
 	report_phase(r, "copying");

@@ -44,7 +44,8 @@ static size_t notes_width(const struct tree *t, const struct stacks_node *n)
 	if (n->tails)
 		width += strlen(" (tail call)") + (n->tails < n->calls ? strlen("also by ") : 0) +
 			 (n->folded ? strlen(", folded") : 0);
-	return width + (n->before ? strlen(" (began before)") : 0) + (n->unfinished ? strlen(" (unfinished)") : 0);
+	return width + (n->before ? strlen(" (began before the trace)") : 0) +
+	       (n->unfinished ? strlen(" (unfinished)") : 0);
 }
 
 /* Returns the name to print, escaped, to be freed; NULL: out of memory. */
@@ -87,7 +88,7 @@ static void print_line(struct tree *t, const struct stacks_node *n)
 		buf_printf(b, " %s(%stail call%s)%s", paint(t, DIM), n->tails < n->calls ? "also by " : "",
 			   n->folded ? ", folded" : "", paint(t, PLAIN));
 	if (n->before)
-		buf_printf(b, " %s(began before)%s", paint(t, DIM), paint(t, PLAIN));
+		buf_printf(b, " %s(began before the trace)%s", paint(t, DIM), paint(t, PLAIN));
 	if (n->unfinished)
 		buf_printf(b, " %s(unfinished)%s", paint(t, DIM), paint(t, PLAIN));
 	buf_printf(b, "\n");
@@ -178,11 +179,12 @@ static void print_header(struct tree *t, size_t index, uint64_t slices)
 		   escape_text(thread->name, name, sizeof(name)), paint(t, PLAIN),
 		   duration_text(t->stacks.last - t->stacks.first, 0, time), (uintmax_t)slices, slices == 1 ? "" : "s");
 	if (thread->bound)
-		buf_printf(b, ", times within %s", duration_text(thread->bound, 0, time));
+		buf_printf(b, ", time error at most %s", duration_text(thread->bound, 0, time));
 	if (quality < 10000)
 		buf_printf(b, ", %u.%02u %% known", quality / 100, quality % 100);
 	if (thread->unexplained)
-		buf_printf(b, ", %ju unexplained", (uintmax_t)thread->unexplained);
+		buf_printf(b, ", %ju unexplained jump%s", (uintmax_t)thread->unexplained,
+			   thread->unexplained == 1 ? "" : "s");
 	if (t->stacks.uncertain)
 		buf_printf(b, ", depth uncertain %ju times", (uintmax_t)t->stacks.uncertain);
 	buf_printf(b, "\n");
