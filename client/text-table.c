@@ -5,6 +5,7 @@
 #include "client/terminal.h"
 #include "client/text-table.h"
 #include "lib/base/array.h"
+#include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/fit.h"
 #include "lib/base/util.h"
@@ -260,16 +261,21 @@ void text_table_print(struct text_table *t, FILE *f)
 
 void text_table_print_omitted(const struct text_table *t, FILE *f, const char *advice)
 {
+	_cleanup_buf_ struct buf text = { 0 };
 	const char *before = "not shown for lack of width: ";
 
 	for (size_t i = 0; t && i < t->n_columns; i++) {
 		if (!t->columns[i].omitted || t->columns[i].empty)
 			continue;
-		fprintf(f, "%s%.*s", before, (int)t->columns[i].title, t->head[i]);
+		buf_printf(&text, "%s%.*s", before, (int)t->columns[i].title, t->head[i]);
 		before = ", ";
 	}
-	if (t && *before == ',')
-		fprintf(f, "%s\n", advice);
+	if (!t || *before != ',')
+		return;
+	buf_printf(&text, "%s", advice);
+	buf_u8(&text, 0);
+	if (!buf_error(&text))
+		terminal_print_wrapped(f, (const char *)text.data);
 }
 
 struct text_table *text_table_free(struct text_table *t)

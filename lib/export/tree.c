@@ -44,8 +44,7 @@ static size_t notes_width(const struct tree *t, const struct stacks_node *n)
 	if (n->tails)
 		width += strlen(" (tail call)") + (n->tails < n->calls ? strlen("also by ") : 0) +
 			 (n->folded ? strlen(", folded") : 0);
-	return width + (n->before ? strlen(" (began before the trace)") : 0) +
-	       (n->unfinished ? strlen(" (unfinished)") : 0);
+	return width + (n->before ? strlen(" (began earlier)") : 0) + (n->unfinished ? strlen(" (unfinished)") : 0);
 }
 
 /* Returns the name to print, escaped, to be freed; NULL: out of memory. */
@@ -88,7 +87,7 @@ static void print_line(struct tree *t, const struct stacks_node *n)
 		buf_printf(b, " %s(%stail call%s)%s", paint(t, DIM), n->tails < n->calls ? "also by " : "",
 			   n->folded ? ", folded" : "", paint(t, PLAIN));
 	if (n->before)
-		buf_printf(b, " %s(began before the trace)%s", paint(t, DIM), paint(t, PLAIN));
+		buf_printf(b, " %s(began earlier)%s", paint(t, DIM), paint(t, PLAIN));
 	if (n->unfinished)
 		buf_printf(b, " %s(unfinished)%s", paint(t, DIM), paint(t, PLAIN));
 	buf_printf(b, "\n");
@@ -96,8 +95,11 @@ static void print_line(struct tree *t, const struct stacks_node *n)
 
 static void print_rest(struct tree *t, uint32_t level, const char *text)
 {
-	buf_printf(&t->out.buf, "%*s%s%s%s\n", (int)MIN(23 + 2 * level, 23u + INDENT_MAX), "", paint(t, DIM), text,
-		   paint(t, PLAIN));
+	size_t indent = 1 + BEFORE_NAMES + MIN(2 * level, (uint32_t)INDENT_MAX), columns = t->options->columns;
+
+	if (columns)
+		indent = MIN(indent, columns - MIN(columns, strlen(text)));
+	buf_printf(&t->out.buf, "%*s%s%s%s\n", (int)indent, "", paint(t, DIM), text, paint(t, PLAIN));
 }
 
 static int compare_longest(const void *a, const void *b)

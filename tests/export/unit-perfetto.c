@@ -253,11 +253,11 @@ static void test_tree(void)
 	CHECK_EQ(f.rc, 0);
 	CHECK_STR((const char *)f.data, "thread 5 main: 1.5 ms, 9 calls, time error at most 10 ns, 99.53 % known\n"
 					"    7.0 us  gaps: 1, overflow\n"
-					"    1.5 ms            function0 (began before the trace) (unfinished)\n"
+					"    1.5 ms            function0 (began earlier) (unfinished)\n"
 					"    1.5 ms        x3    function1\n"
 					"    3.0 us        x3      function2\n"
 					"     ~0 ns              bad\\x1b[31m\\xff\n"
-					"     ~0 ns            function2 (began before the trace) (unfinished)\n");
+					"     ~0 ns            function2 (began earlier) (unfinished)\n");
 	file_done(&f);
 	o.depth = 2;
 	o.width = 1;
@@ -314,7 +314,7 @@ static void test_tails(void)
 	store_open(fd, &s);
 	f = export(s, &export_tree, &o);
 	CHECK_STR((const char *)f.data, "thread 5 main: 1.0 us, 5 calls, time error at most 10 ns\n"
-					"    1.0 us            function0 (began before the trace) (unfinished)\n"
+					"    1.0 us            function0 (began earlier) (unfinished)\n"
 					"    1.0 us        x2    function1 (also by tail call) (unfinished)\n"
 					"     ~0 ns                function2 (tail call)\n"
 					"     ~0 ns                function3 (tail call, folded)\n");
