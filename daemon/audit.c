@@ -41,6 +41,8 @@ static const struct {
 	[AUDIT_REMOVE] = { "remove", "removed", "f61f7d06bf3d450b940dbf44a0bc9569" },
 	[AUDIT_KEEP] = { "keep", "kept", "5b0f7a4cd2e84e2c9d1c06f3b7a9e214" },
 	[AUDIT_LET_GO] = { "keep no longer", "let go", "c3d9a1be5f7042a8b6e44d0f92c81e57" },
+	[AUDIT_PAUSE] = { "pause", "paused all recording", "4d2c9d0f6a3b4f0e8f7a1c55d9be3a61" },
+	[AUDIT_RESUME] = { "resume", "resumed all recording", "9b7e1f24c5d84a6fb0a3e8d16c2f7045" },
 	[AUDIT_RELOAD] = { "reload", "reloaded the configuration", "a85c68160b2342469bfedbde0a024fc7" },
 };
 

@@ -28,6 +28,8 @@ enum audit_action {
 	AUDIT_KEEP,   /* a snapshot, from being removed to make room, */
 	AUDIT_LET_GO, /* or no longer */
 	AUDIT_RELOAD, /* the configuration */
+	AUDIT_PAUSE,  /* all recording, */
+	AUDIT_RESUME,
 	AUDIT_ACTIONS,
 };
 

@@ -29,6 +29,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/methods.c daemon/methods.h daemon/methods-internal.h daemon/methods-process.c \
 	daemon/annotation.c daemon/annotation.h \
 	daemon/notify.c daemon/notify.h \
+	daemon/pause.c daemon/pause.h \
 	daemon/policy.c daemon/policy.h \
 	daemon/reload.c daemon/reload.h \
 	daemon/snapshot-space.c daemon/snapshot-space.h \

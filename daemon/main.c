@@ -13,6 +13,7 @@
 #include "daemon/limits.h"
 #include "daemon/methods.h"
 #include "daemon/notify.h"
+#include "daemon/pause.h"
 #include "daemon/registry.h"
 #include "daemon/reload.h"
 #include "daemon/request.h"
@@ -240,6 +241,10 @@ static void on_target_changed(void *data, struct target *t, enum target_change c
 {
 	struct daemon *d = data;
 
+	const struct pause_options pausing = methods_pausing(d);
+
+	if (change == TARGET_ARMED && state_paused(d->state) && pause_one(&pausing, t) < 0)
+		log_warning("cannot pause process %d: out of memory", (int)t->pid);
 	subscriptions_target(d, t, change);
 	state_target(d->state, t, change);
 }
@@ -321,7 +326,14 @@ static int start_state(struct daemon *d)
 					 .triggers = d->triggers,
 					 .audit = d->audit };
 
-	return state_new(&options, &d->state);
+	const struct pause_options pausing = methods_pausing(d);
+	int rc = state_new(&options, &d->state);
+
+	if (rc == 0 && state_paused(d->state)) {
+		log_notice(CAPTURE_PAUSED);
+		rc = pause_all(&pausing, true, NULL, NULL);
+	}
+	return rc;
 }
 
 static int start_loop(struct daemon *d)

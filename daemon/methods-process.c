@@ -8,6 +8,7 @@
 #include "daemon/methods-internal.h"
 #include "daemon/request.h"
 #include "daemon/spool.h"
+#include "daemon/state.h"
 #include "daemon/subscriptions.h"
 #include "daemon/target-adopt.h"
 #include "daemon/wire.h"
@@ -63,6 +64,10 @@ static bool must_be_target(struct daemon *d, struct call *c, struct methods_subj
 	if (s->target && s->target->ring.state != RING_GONE &&
 	    s->target->ring.source->ops->check(s->target->ring.source, options, &reason) < 0) {
 		failure_process(c, WIRE_OPTION_REFUSED, s->pid, reason.text);
+		return false;
+	}
+	if (state_paused(d->state) && (!s->target || s->target->ring.state == RING_DISARMED)) {
+		failure_process(c, WIRE_CANNOT_TRACE, s->pid, CAPTURE_PAUSED);
 		return false;
 	}
 	if (s->target)

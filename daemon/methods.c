@@ -11,10 +11,12 @@
 #include "daemon/job.h"
 #include "daemon/methods-internal.h"
 #include "daemon/methods.h"
+#include "daemon/pause.h"
 #include "daemon/policy.h"
 #include "daemon/registry.h"
 #include "daemon/reload.h"
 #include "daemon/spool.h"
+#include "daemon/state.h"
 #include "daemon/subscriptions.h"
 #include "daemon/trace-units.h"
 #include "daemon/trigger/trigger-methods.h"
@@ -56,6 +58,8 @@ static void do_status(struct daemon *d, struct call *c, struct methods_subject *
 			snapshots++;
 			bytes += snapshot->size;
 		}
+	if (state_paused(d->state))
+		json_array_add_bytes(warnings, CAPTURE_PAUSED);
 	if (job_queue_trouble(d->jobs))
 		json_array_add_bytes(warnings, job_queue_trouble(d->jobs));
 	json_add_str(o, "version", PACKAGE_VERSION);
@@ -70,6 +74,7 @@ static void do_status(struct daemon *d, struct call *c, struct methods_subject *
 	json_add_str(o, "spool", spool_path(d->spool));
 	json_add_u64(o, "spoolBytes", bytes);
 	json_add_str(o, "opencsd", job_queue_opencsd(d->jobs));
+	json_add_bool(o, "paused", state_paused(d->state));
 	json_add(o, "warnings", warnings);
 	json_add(o, "use", wire_use(d->ledger, c->by.uid));
 	if (c->by.uid == 0) {
@@ -297,6 +302,32 @@ static void do_reload(struct daemon *d, struct call *c, struct methods_subject *
 	reload_begin(d, c);
 }
 
+struct pause_options methods_pausing(const struct daemon *d)
+{
+	return (struct pause_options){ .capture_queue = d->capture_queue, .targets = d->targets, .units = d->units };
+}
+
+static void on_paused(void *data)
+{
+	call_done(data);
+}
+
+static void do_pause(struct daemon *d, struct call *c, struct methods_subject *s)
+{
+	const struct pause_options o = methods_pausing(d);
+	bool paused = true;
+
+	if (json_get_bool(c->parameters, "pause", &paused) == -EINVAL) {
+		call_invalid(c, "pause");
+		return;
+	}
+	if (paused != state_paused(d->state))
+		audit_done(&c->by, paused ? AUDIT_PAUSE : AUDIT_RESUME, &(struct audit_object){ .owner = (uid_t)-1 });
+	state_pause(d->state, paused);
+	if (pause_all(&o, paused, on_paused, c) < 0)
+		failure_process(c, WIRE_CANNOT_TRACE, 0, strerror(ENOMEM));
+}
+
 static void do_get_info(struct daemon *d, struct call *c, struct methods_subject *s)
 {
 	interfaces_list(c);
@@ -324,6 +355,7 @@ static const struct method methods[] = {
 	{ "org.csight.SetTrigger", RIGHT_TRIGGER, METHOD_WORKS, AUDIT_ARM, trigger_methods_set },
 	{ "org.csight.RemoveTrigger", RIGHT_TRIGGER, METHOD_WORKS, AUDIT_DISARM, trigger_methods_remove },
 	{ "org.csight.Subscribe", RIGHT_ANY, METHOD_MORE, AUDIT_LOOK, do_subscribe },
+	{ "org.csight.Pause", RIGHT_ADMINISTRATOR, METHOD_WORKS, AUDIT_PAUSE, do_pause },
 	{ "org.csight.Reload", RIGHT_ADMINISTRATOR, METHOD_WORKS, AUDIT_RELOAD, do_reload },
 	{ "org.varlink.service.GetInfo", RIGHT_ANY, 0, AUDIT_LOOK, do_get_info },
 	{ "org.varlink.service.GetInterfaceDescription", RIGHT_ANY, 0, AUDIT_LOOK, do_get_description },

@@ -4,6 +4,7 @@
 #define CSIGHT_DAEMON_METHODS_H
 
 #include "daemon/call.h"
+#include "daemon/pause.h"
 #include "daemon/snapshot.h"
 
 struct daemon;
@@ -13,6 +14,9 @@ void methods_dispatch(void *data, struct call *c, const char *name);
 
 /* Replies to the calls that wait for a snapshot, and reports progress to them; see struct spool_options. */
 void methods_snapshot_changed(void *data, const struct snapshot *s, enum snapshot_change change);
+
+/* What a pause of all recording is about. */
+struct pause_options methods_pausing(const struct daemon *d);
 
 /* Replies to the calls that still wait: the daemon ends. */
 void methods_end(struct daemon *d);

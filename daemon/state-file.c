@@ -34,11 +34,13 @@ static int check_file(int spool, struct reason *why)
 	return 0;
 }
 
-int state_file_read(int spool, const char *boot, json_object **ret, size_t *ret_past, struct reason *why)
+int state_file_read(int spool, const char *boot, json_object **ret, bool *ret_paused, size_t *ret_past,
+		    struct reason *why)
 {
 	_cleanup_json_ json_object *o = NULL;
 	_cleanup_free_ char *text = NULL;
 	json_object *list;
+	bool paused = false;
 	int64_t version = 0;
 	const char *of = "";
 	size_t size;
@@ -55,19 +57,23 @@ int state_file_read(int spool, const char *boot, json_object **ret, size_t *ret_
 	if (json_get_i64(o, "version", &version) < 0 || version != STATE_VERSION)
 		return reason_set(why, -EBADMSG, "it has version %lld, and this csightd reads version %d",
 				  (long long)version, STATE_VERSION);
-	if (json_get_str(o, "boot", &of) < 0 || json_get(o, "targets", json_type_array, &list) < 0)
+	if (json_get_str(o, "boot", &of) < 0 || json_get(o, "targets", json_type_array, &list) < 0 ||
+	    json_get_bool(o, "paused", &paused) == -EINVAL)
 		return reason_set(why, -EBADMSG, "a member is missing, or of the wrong type");
+	*ret_paused = paused && *boot && strcmp(of, boot) == 0;
 	*ret_past = !*boot || strcmp(of, boot) != 0 ? json_array_size(list) : 0;
 	*ret = *ret_past ? NULL : json_object_get(list);
 	return 0;
 }
 
-char *state_file_text(const char *boot, json_object *list)
+char *state_file_text(const char *boot, json_object *list, bool paused)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 
 	json_add_i64(o, "version", STATE_VERSION);
 	json_add_str(o, "boot", boot);
+	if (paused)
+		json_add_bool(o, "paused", true);
 	json_add(o, "targets", list);
 	return json_text(o, JSON_PLAIN);
 }

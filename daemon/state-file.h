@@ -17,10 +17,11 @@ void state_file_boot(char ret[STATE_BOOT_SIZE]);
  * Reads the list of targets. *ret is NULL, and ret_past counts them, if all are of another boot. -ENOENT: there is no
  * file; other errors: it is not one that csightd wrote, for the reason in why.
  */
-int state_file_read(int spool, const char *boot, json_object **ret, size_t *ret_past, struct reason *why);
+int state_file_read(int spool, const char *boot, json_object **ret, bool *ret_paused, size_t *ret_past,
+		    struct reason *why);
 
-/* Returns the text for a list of targets, which it takes; NULL: out of memory. */
-char *state_file_text(const char *boot, json_object *list);
+/* Returns the text for a list of targets, which it takes, and whether all recording is paused; NULL: out of memory. */
+char *state_file_text(const char *boot, json_object *list, bool paused);
 
 /* One target. */
 struct state_entry {

@@ -40,6 +40,7 @@ struct state {
 	char *text; /* while it is written */
 	int rc;
 	bool writing, changed, stopped, failed;
+	bool paused;
 	uint64_t next_ns; /* CLOCK_MONOTONIC */
 };
 
@@ -107,7 +108,7 @@ static void begin_write(struct state *s)
 	uint64_t began = now_ns(CLOCK_MONOTONIC), took;
 
 	s->changed = false;
-	s->text = state_file_text(s->boot, list_targets(s));
+	s->text = state_file_text(s->boot, list_targets(s), s->paused);
 	took = now_ns(CLOCK_MONOTONIC) - began;
 	s->next_ns = began + MAX(WRITE_MS * 1000000ull, WRITE_SHARE * took);
 	if (!s->text) {
@@ -155,6 +156,17 @@ void state_changed(struct state *s)
 		return;
 	s->changed = true;
 	schedule_write(s);
+}
+
+bool state_paused(const struct state *s)
+{
+	return s && s->paused;
+}
+
+void state_pause(struct state *s, bool paused)
+{
+	s->paused = paused;
+	state_changed(s);
 }
 
 static void log_ended(const struct state_entry *e)
@@ -324,7 +336,7 @@ static void load(struct state *s)
 	struct reason why = { "" };
 	size_t n_past = 0;
 
-	rc = state_file_read(dir, s->boot, &list, &n_past, &why);
+	rc = state_file_read(dir, s->boot, &list, &s->paused, &n_past, &why);
 	if (rc < 0 && rc != -ENOENT) {
 		log_warning(
 		    "no target of an earlier csightd is restored: cannot use %s/%s: %s; it is renamed to %s.bad",

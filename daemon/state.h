@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What outlasts the daemon: which processes are targets, with which options and at whose request, and their triggers.
+ * What outlasts the daemon: which processes are targets, with which options and at whose request, their triggers, and
+ * whether all recording is paused.
  * It is in the file targets.json of the spool, which is replaced soon after each change. A new daemon arms the
  * processes of trace units again; programs under the emulated trace unit register by themselves, and get their
  * triggers back then. A process is named by its number, when it started, and the boot; and what its requester may do
@@ -40,6 +41,10 @@ struct state *state_free(struct state *s);
 
 /* The triggers have changed. s may be NULL: it is not read yet. */
 void state_changed(struct state *s);
+
+/* Whether all recording is paused; s may be NULL. */
+bool state_paused(const struct state *s);
+void state_pause(struct state *s, bool paused);
 
 /* A target has changed. s may be NULL. */
 void state_target(struct state *s, struct target *t, enum target_change change);

@@ -38,6 +38,7 @@ libcsight_pages = \
 	man/csight_process.3 \
 	man/csight_region_begin.3 \
 	man/csight_region_end.3 \
+	man/csight_pause.3 \
 	man/csight_reload.3 \
 	man/csight_remove.3 \
 	man/csight_set_timeout.3 \

@@ -141,6 +141,9 @@ void capture_note_missing(struct capture_copy *c, const char *fmt, ...) _printf_
 void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void *body, size_t size,
 			const struct pd_origin *origin);
 
+/* The trouble of an armed source that is paused. */
+#define CAPTURE_PAUSED "all recording is paused on this machine; csight resume --all continues it"
+
 /* What a copy may take. The program cannot raise it: what is more is left out, and noted as missing. */
 struct capture_limits {
 	size_t trace; /* bytes; the newest are kept */
@@ -196,6 +199,11 @@ struct capture_ops {
 	 * NULL.
 	 */
 	void (*trouble)(struct capture_source *s, struct buf *b);
+	/*
+	 * Stops recording, and keeps the history, or continues; on the capture thread. NULL: the machine of the source
+	 * is paused as a whole (perf.h).
+	 */
+	void (*pause)(struct capture_source *s, bool paused);
 	uint64_t (*memory)(struct capture_source *s);
 	/* The most bytes of trace in a copy without a limit, and of its log, which may grow until then. */
 	void (*copy_max)(struct capture_source *s, uint64_t *ret_trace, uint64_t *ret_log);

@@ -290,8 +290,11 @@ static int on_trace_on(struct calls *c, const struct element *e)
 {
 	if (e->reason == REASON_OVERFLOW)
 		return calls_gap(c, GAP_OVERFLOW);
-	/* After an exception tracing stops while the kernel runs, which is not a gap. */
-	return c->arrival == ARRIVE_RESUME ? 0 : calls_gap(c, GAP_PAUSED);
+	/*
+	 * After an exception tracing stops while the kernel runs, which is not a gap. The emulated trace unit ends each
+	 * exception with a return, unless tracing was stopped before that.
+	 */
+	return c->arrival == ARRIVE_RESUME && (!c->emulated || c->exception_return) ? 0 : calls_gap(c, GAP_PAUSED);
 }
 
 static int on_no_sync(struct calls *c, const struct element *e)

@@ -456,6 +456,17 @@ int csight_keep(struct csight *c, const char *id, bool keep)
 	return csight_call_method(c, (struct csight_request){ .method = INTERFACE "Keep", .parameters = o }, NULL);
 }
 
+int csight_pause(struct csight *c, bool pause)
+{
+	json_object *o = json_object_new_object();
+	int rc;
+
+	csight_begin_call(c, pause ? "pause all recording" : "resume all recording");
+	json_add_bool(o, "pause", pause);
+	rc = csight_call_method(c, (struct csight_request){ .method = INTERFACE "Pause", .parameters = o }, NULL);
+	return rc == -EPERM ? csight_set_error(c, rc, "only root, and the user as whom csightd runs, may") : rc;
+}
+
 int csight_reload(struct csight *c, struct csight_object **ret)
 {
 	json_object *o = NULL;

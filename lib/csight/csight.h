@@ -173,6 +173,12 @@ int csight_remove(struct csight *c, const char *id);
 int csight_keep(struct csight *c, const char *id, bool keep);
 
 /*
+ * Stops the recording of all processes, which keep their history, until it is called with false; for root, and the user
+ * as whom the daemon runs.
+ */
+int csight_pause(struct csight *c, bool pause);
+
+/*
  * Makes the daemon read its configuration again; for root, and the user as whom it runs. The lists "changed" and
  * "afterRestart" of *ret have the names of settings. ret may be NULL.
  */

@@ -148,8 +148,10 @@ static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 		if (tracing.truth && t->stopped)
 			truth_log_gap(vcpu, t->stopped_truth);
 		/* One that missed a freeze and its thaw continues its stream. */
-		if (t->stopped)
+		if (t->stopped) {
 			t->last = NULL;
+			t->resumes = false;
+		}
 		t->stopped = false;
 		t->next_sync = 0;
 	}
@@ -177,7 +179,7 @@ static void trace_begin(struct traced_thread *t, uint64_t address)
 		etm_timestamp(&t->etm, now - t->split.preempted);
 	}
 	t->has_split = false;
-	if (t->resumes && t->next_sync)
+	if (t->resumes && t->etm.head)
 		etm_exception_return(&t->etm);
 	if (t->etm.head >= t->next_sync) {
 		etm_sync(&t->etm, now, address, true);

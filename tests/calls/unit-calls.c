@@ -593,7 +593,7 @@ static void event(uint64_t value)
 }
 
 /* A system call as the emulated trace unit writes it: number 98, beginning, parts, end. */
-static void emulated_call(const uint64_t *stamps, size_t n)
+static void emulated_call(const uint64_t *stamps, size_t n, bool returns)
 {
 	struct element e = { .kind = ELEM_EXCEPTION,
 			     .exception = { .syscall = true, .has_ret = true, .ret = MAIN + 40 } };
@@ -605,6 +605,8 @@ static void emulated_call(const uint64_t *stamps, size_t n)
 	event(9);
 	for (size_t i = 0; i < n; i++)
 		timestamp(stamps[i]);
+	if (returns)
+		element((struct element){ .kind = ELEM_EXCEPTION_RETURN });
 	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
 	range(MAIN + 40, 1, INSTR_BR, SUB_NONE, true);
 }
@@ -616,25 +618,31 @@ static void test_emulated_calls(void)
 	begin();
 	calls_set_emulated(calls, false);
 	timestamp(1000);
-	emulated_call(wall, 4);
+	emulated_call(wall, 4, true);
 	end(0, "segment inferred:main( futex( waiting( ) preempted( ) ) )end");
 	begin();
 	calls_set_emulated(calls, true);
 	timestamp(1121);
-	emulated_call(virtual, 2);
-	emulated_call(none, 2);
+	emulated_call(virtual, 2, true);
+	emulated_call(none, 2, true);
 	end(0, "segment inferred:main( futex( waiting( ) ) futex( ) )end");
 	begin_times();
 	calls_set_emulated(calls, true);
 	timestamp(1121);
-	emulated_call(virtual, 2);
-	emulated_call(none, 2);
+	emulated_call(virtual, 2, true);
+	emulated_call(none, 2, true);
 	end(0, "");
 	/* segment, main, futex, waiting, back, back; futex, back; main */
 	CHECK_EQ(n_times, 9);
 	CHECK(times[2] == 1131 && times[3] == 1131 && times[4] == 1200 && times[5] == 1200);
 	CHECK(times[6] == 1211 && times[7] == 1211 && times[8] == 1212);
 	CHECK_EQ(counts.bound, 0);
+	/* Tracing was stopped in the call: what was executed until it began again is a gap. */
+	begin();
+	calls_set_emulated(calls, true);
+	timestamp(1121);
+	emulated_call(virtual, 1, false);
+	end(0, "segment inferred:main( futex( )gap )gap gap:paused segment inferred:main( )end");
 	/* A thread that is blocked at the end is so until then. */
 	begin();
 	calls_set_emulated(calls, true);

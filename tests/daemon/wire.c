@@ -128,6 +128,7 @@ static void test_parameters(void)
 		"org.csight.ListTriggers",
 		"org.csight.SetTrigger",
 		"org.csight.RemoveTrigger",
+		"org.csight.Pause",
 		"org.csight.Reload",
 		"org.varlink.service.GetInfo",
 		"org.varlink.service.GetInterfaceDescription",

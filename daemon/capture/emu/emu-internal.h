@@ -26,6 +26,7 @@ struct emu_source {
 	struct emu_regs regs;
 	bool virtual_clock;
 	uint32_t control; /* value stored last; even: armed */
+	_Atomic bool paused;
 	/*
 	 * After a disarm, the position at which the history of each slot begins; valid for the thread with this serial.
 	 */

@@ -177,7 +177,9 @@ static struct capture_source *emu_free(struct capture_source *source)
 static int emu_disarm(struct capture_source *source)
 {
 	struct emu_source *s = emu_source_of(source);
-	emu_freeze(s);
+
+	if (!(s->control & 1))
+		emu_freeze(s);
 	for (uint32_t n = 0; n < s->n_rings; n++) {
 		struct slot_state o;
 
@@ -194,9 +196,30 @@ static int emu_disarm(struct capture_source *source)
 static int emu_arm(struct capture_source *source)
 {
 	struct emu_source *s = emu_source_of(source);
+
 	atomic_store(&s->map->disarmed, 0);
-	emu_thaw(s);
+	if (!s->paused)
+		emu_thaw(s);
 	return 0;
+}
+
+static void emu_pause(struct capture_source *source, bool paused)
+{
+	struct emu_source *s = emu_source_of(source);
+
+	s->paused = paused;
+	if (atomic_load(&s->map->disarmed) == 1)
+		return;
+	if (paused && !(s->control & 1))
+		emu_freeze(s);
+	else if (!paused && s->control & 1)
+		emu_thaw(s);
+}
+
+static void emu_trouble(struct capture_source *source, struct buf *b)
+{
+	if (emu_source_of(source)->paused)
+		buf_add(b, CAPTURE_PAUSED, sizeof(CAPTURE_PAUSED));
 }
 
 void emu_fill_thread(const struct emu_source *s, const struct slot_state *o, struct capture_thread *ret)
@@ -346,6 +369,8 @@ const struct capture_ops emu_capture = {
 	.missing = emu_missing,
 	.check = emu_check,
 	.ending = emu_ending,
+	.trouble = emu_trouble,
+	.pause = emu_pause,
 	.memory = emu_memory,
 	.copy_max = emu_copy_max,
 	.watching = &emu_watching,

@@ -91,7 +91,8 @@ static void fold_switch(struct aux_buffer *a, const struct perf_record *r)
 	case RUN_REPEATED:
 		return;
 	case RUN_UNTRACED:
-		note_untraced(a, r);
+		if (!a->paused)
+			note_untraced(a, r);
 		break;
 	case RUN_KNOWN:
 		break;

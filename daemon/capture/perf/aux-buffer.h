@@ -36,6 +36,7 @@ struct aux_buffer {
 	uint64_t end;        /* of the newest slice */
 	uint64_t stopped_at; /* position when tracing was last stopped */
 	bool stopping;       /* the record of that stop has not been read */
+	bool paused;         /* threads run untraced, as they should */
 	bool cut_off;        /* no record describes the bytes before that position */
 	bool has_id;
 	uint8_t trace_id;

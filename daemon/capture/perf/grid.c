@@ -440,6 +440,19 @@ void grid_stop(struct grid *g)
 	g->stopped = true;
 }
 
+void grid_pause(struct grid *g, bool paused)
+{
+	if (g->paused == paused)
+		return;
+	if (paused)
+		grid_stop(g);
+	g->paused = paused;
+	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
+		g->rings[n].paused = paused;
+	if (!paused)
+		grid_start(g);
+}
+
 void grid_end(struct grid *g)
 {
 	grid_stop(g);
@@ -449,7 +462,8 @@ void grid_end(struct grid *g)
 
 void grid_start(const struct grid *g)
 {
-	control_all(g, PERF_EVENT_IOC_ENABLE);
+	if (!g->paused)
+		control_all(g, PERF_EVENT_IOC_ENABLE);
 }
 
 /* Drops pauses that are older than everything in the rings. */
@@ -514,7 +528,7 @@ void grid_retry(struct grid *g, uint64_t failed_since)
 /* Threads that run while tracing is stopped are expected to run untraced. */
 static void note_untraced(const struct grid *g, struct aux_buffer *a)
 {
-	if (a->untraced && !g->stopped)
+	if (a->untraced && !g->stopped && !g->paused)
 		aux_note_failure(a, a->untraced_since);
 	a->untraced = a->stopping = false;
 }

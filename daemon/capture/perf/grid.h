@@ -40,6 +40,7 @@ struct grid {
 	bool stopped;              /* since the last drain */
 	struct grid_pause *pauses; /* ascending; to is UINT64_MAX until the records up to the start have been read */
 	size_t n_pauses, pauses_room;
+	bool paused; /* nothing starts it */
 };
 
 /* Opens all events and starts tracing. -ESRCH: no thread is left. Sets why on other failures. */
@@ -74,6 +75,8 @@ void grid_end(struct grid *g);
 void grid_retry(struct grid *g, uint64_t failed_since);
 
 /* to UINT64_MAX: until the next drain. */
+/* Stops tracing until it is no longer paused; drain before a change, which the records up to it do not know. */
+void grid_pause(struct grid *g, bool paused);
 void grid_add_pause(struct grid *g, uint64_t from, uint64_t to);
 
 /* now: the records' clock, at a moment before the call. */

@@ -91,6 +91,7 @@ struct perf_machine {
 	char online[CPUS_TEXT_MAX];
 	uint64_t next_maintenance, next_cpus; /* CLOCK_MONOTONIC */
 	struct reason trouble;                /* of the arena */
+	_Atomic bool paused;                  /* read by the event loop, too */
 	struct buf scratch;
 };
 

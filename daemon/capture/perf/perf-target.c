@@ -565,7 +565,7 @@ void perf_target_maintain(struct perf_target *s, uint64_t now)
 		return;
 	if (s->shared)
 		set_trouble(s, s->m->trouble.text);
-	else if (!s->lost)
+	else if (!s->lost && !s->m->paused)
 		maintain_rings(s);
 	if (now && now < s->next_publish)
 		return;
@@ -618,6 +618,11 @@ static void perf_missing(struct capture_source *source, struct buf *b)
 static void perf_trouble(struct capture_source *source, struct buf *b)
 {
 	struct perf_target *s = perf_target_of(source);
+
+	if (s->m->paused) {
+		buf_add(b, CAPTURE_PAUSED, sizeof(CAPTURE_PAUSED));
+		return;
+	}
 	pthread_mutex_lock(&s->m->lock);
 	if (*s->trouble.text)
 		buf_add(b, s->trouble.text, strlen(s->trouble.text) + 1);

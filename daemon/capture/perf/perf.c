@@ -406,7 +406,7 @@ static void maintain_arena(struct perf_machine *m)
 	struct reason why = { "" };
 	bool failed = false;
 
-	if (!m->arena.plan || m->arena.stopped)
+	if (!m->arena.plan || m->arena.stopped || m->paused)
 		return;
 	if (arena_unused(m)) {
 		arena_stop(&m->arena);
@@ -422,6 +422,22 @@ static void maintain_arena(struct perf_machine *m)
 			   "the kernel could not start the shared sink: it is in use by another session, or it failed");
 		perf_machine_name_holders(m, m->arena.plan, &m->trouble);
 	}
+}
+
+void perf_machine_pause(struct perf_machine *m, bool paused)
+{
+	struct perf_target *s;
+
+	perf_machine_read_records(m);
+	TAILQ_FOREACH (s, &m->sources, link)
+		if (s->armed && !s->shared && !s->lost)
+			grid_pause(&s->grid, paused);
+	if (m->arena.plan && paused && !m->arena.stopped)
+		arena_stop(&m->arena);
+	else if (m->arena.plan && !paused && m->paused && m->arena.stopped && !arena_unused(m))
+		arena_start(&m->arena);
+	m->paused = paused;
+	perf_machine_read_records(m);
 }
 
 /* Opens the arena of a machine that traces everything, which needs no target. */
@@ -475,7 +491,7 @@ void perf_machine_drain(struct perf_machine *m)
 	if (now < m->next_maintenance)
 		return;
 	m->next_maintenance = now + MAINTENANCE_NS;
-	if (now >= m->next_cpus) {
+	if (now >= m->next_cpus && !m->paused) {
 		m->next_cpus = now + CPUS_NS;
 		update_cpus(m);
 	}

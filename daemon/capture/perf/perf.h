@@ -36,6 +36,12 @@ int perf_machine_new(const struct perf_settings *settings, struct perf_machine *
 /* Changes aux_size and memory of the settings, for rings that are opened from now on. On the capture thread. */
 void perf_machine_limit(struct perf_machine *m, uint64_t aux_size, uint64_t memory);
 
+/*
+ * Stops the recording of all processes, and keeps their history, or continues. What is armed while paused is stopped by
+ * the next call. On the capture thread.
+ */
+void perf_machine_pause(struct perf_machine *m, bool paused);
+
 /* To be called after the capture thread has ended and every target is freed. */
 struct perf_machine *perf_machine_free(struct perf_machine *m);
 
