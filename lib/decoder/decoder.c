@@ -390,7 +390,7 @@ int decoder_receive(int job, int flags, struct decoder_event *ret)
 static int send_reply(int job, json_object *o, int fd, const char *reason)
 {
 	if (fd < 0)
-		json_add_str(o, "reason", reason ? reason : "not there");
+		json_add_bytes(o, "reason", reason ? reason : "not there");
 	return send_json(job, o, &fd, fd >= 0);
 }
 

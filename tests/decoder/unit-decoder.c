@@ -212,7 +212,8 @@ static void test_code_in_time(int server, enum jitdump_kind kind)
 	CHECK_EQ(decoder_start(job, &start), 0);
 	if (kind != JITDUMP_DAMAGED) {
 		CHECK(next(job, &e) == 0 && e.type == DECODER_IMAGE);
-		decoder_reply_image(job, e.index, -1, NULL);
+		/* A reason may have the name of a file, which is no valid UTF-8. */
+		decoder_reply_image(job, e.index, -1, "no file \xff");
 		decoder_event_done(&e);
 	}
 	CHECK_EQ(next(job, &e), 0);

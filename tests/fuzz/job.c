@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The job protocol: lib/decoder as the owner, daemon/decode/job.c as the child. The input is one message of the other
- * side; its first byte chooses who receives it, and with how many descriptors. All that came are closed.
+ * The job protocol: lib/decoder as the owner, daemon/decode/job.c as the child. The first byte of the input chooses who
+ * gets the rest: one of them as a message of the other side, with some descriptors, or both as the texts that they
+ * exchange. All descriptors that came are closed.
  */
 #include "config.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -82,22 +84,110 @@ static void table(int fd)
 		closep(&got);
 }
 
-/* The owner accepts whatever text the child gives as the reason of a failure. */
-static void failed(int fd)
+/* Receives the input as a text, which the caller frees. */
+static char *receive_text(int fd, size_t *ret_size)
 {
-	char text[256];
-	ssize_t n = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT);
+	char *text = malloc(SMALL);
+	ssize_t n = text ? recv(fd, text, SMALL - 1, MSG_DONTWAIT) : -1;
+
+	fuzz_require(n >= 0);
+	text[n] = 0;
+	*ret_size = (size_t)n;
+	return text;
+}
+
+/* The owner accepts what the child sends, whatever texts it has. */
+static void to_owner(int owner, enum decoder_event_type type)
+{
 	struct decoder_event e = { 0 };
-	struct decode_job j;
+
+	fuzz_require(decoder_receive(owner, MSG_DONTWAIT, &e) == 0 && e.type == type);
+	fuzz_require(e.has_fd == (type == DECODER_KEEP));
+	decoder_event_done(&e);
+}
+
+static void child(int fd)
+{
+	size_t size;
+	_cleanup_free_ char *text = receive_text(fd, &size);
+	_cleanup_json_ json_object *o = json_object_new_object();
+	struct decode_job j = { 0 };
+	json_object *value;
 	int pair[2];
 
-	fuzz_require(n >= 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	text[n] = 0;
-	j = (struct decode_job){ .socket = pair[1] };
-	if (job_failed(&j, text) == 0) {
-		fuzz_require(decoder_receive(pair[0], MSG_DONTWAIT, &e) == 0 && e.type == DECODER_FAILED);
-		decoder_event_done(&e);
+	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	j.socket = pair[1];
+	if (job_failed(&j, text) == 0)
+		to_owner(pair[0], DECODER_FAILED);
+	if (job_keep(&j, "key", pair[0]) == 0)
+		to_owner(pair[0], DECODER_KEEP);
+	job_progress(&j, size, SMALL);
+	to_owner(pair[0], DECODER_PROGRESS);
+	/* Many times the same, so that the result is too large, and is cut. */
+	json_add_str(o, "type", "result");
+	if (json_parse(text, size, &value) == 0) {
+		json_object *list = json_object_new_array();
+
+		for (size_t i = 0; i < (size_t)text[0] << 6; i++)
+			json_object_array_add(list, json_object_get(value));
+		json_add(o, "threads", list);
+		json_object_put(value);
+		if (job_result(&j, o) == 0)
+			to_owner(pair[0], DECODER_RESULT);
 	}
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* The child accepts the owner's replies, whatever the reasons are. */
+static void owner(int fd)
+{
+	size_t size;
+	_cleanup_free_ char *text = receive_text(fd, &size);
+	const struct job_image_request request = {
+		.index = 7, .path = text, .build_id = "ab", .inode = 7, .debug = "x", .attempt = 1
+	};
+	struct decode_job j = { .tables = true };
+	int pair[2], got = -1;
+
+	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	j.socket = pair[1];
+	if (decoder_reply_image(pair[0], 7, -1, text) == 0)
+		fuzz_require(job_image(&j, &request, &got, &j.reason) == 0 && got < 0);
+	if (decoder_reply_file(pair[0], pair[0], NULL) == 0)
+		fuzz_require(job_file(&j, text, &got, NULL) == 0 && got >= 0);
+	closep(&got);
+	if (decoder_reply_table(pair[0], -1) == 0)
+		fuzz_require(job_table(&j, "key", &got) == 0 && got < 0);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* The input is snapshot.json, and the options. */
+static void both(int fd)
+{
+	static const char *const formats[] = { "store", "elements" };
+	size_t size, number;
+	_cleanup_free_ char *text = receive_text(fd, &size);
+	_cleanup_json_ json_object *o = NULL;
+	int pair[2];
+
+	if (json_parse(text, size, &o) < 0 || !json_object_is_type(o, json_type_object))
+		return;
+	decoder_find_image(o, &(struct decoder_event){ .path = "/bin/x", .build_id = "ab", .inode = 7 }, &number);
+	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	if (decoder_start(pair[1], &(struct decoder_start){ .input = "perf.data",
+							    .code_fd = -1,
+							    .jitdump_fd = 0,
+							    .outputs = formats,
+							    .output_fds = (const int[]){ 0, 0 },
+							    .n_outputs = ELEMENTS(formats),
+							    .options = o,
+							    .snapshot = o,
+							    .tables = true }) == 0)
+		start(pair[0]);
+	fuzz_require(decoder_start_build_ids(pair[1], (const int[]){ 0, 0 }, 2) == 0);
+	start(pair[0]);
 	close(pair[0]);
 	close(pair[1]);
 }
@@ -113,7 +203,8 @@ static int lowest(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const takers[])(int fd) = { event, ended, start, image, file, table, failed, event };
+	static void (*const takers[])(int fd) = { event, ended, start, image, file,  table, child, owner,
+						  both,  event, ended, start, image, file,  table, child };
 	int pair[2], fds[3] = { 0, 0, 0 }, before;
 
 	/* An empty message would end the stream. */
@@ -122,7 +213,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	before = lowest();
 	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
 	if (io_send_fds(pair[1], data + 1, size - 1, fds, data[0] >> 4 & 3) == 0)
-		takers[data[0] & 7](pair[0]);
+		takers[data[0] & 15](pair[0]);
 	close(pair[0]);
 	close(pair[1]);
 	fuzz_require(lowest() == before);
@@ -153,7 +244,12 @@ void fuzz_seeds(void)
 		"D{\"type\":\"file\",\"reason\":\"none\"}",
 		"T{\"type\":\"file\"}",
 		"U{\"type\":\"table\"}",
-		"F{}",
+		"F[1,{\"a\":\"b\"}]",
+		"Gsomething",
+		"G\xff",
+		"H{\"id\":\"x\",\"pid\":7,\"images\":[{\"path\":\"/bin/"
+		"x\",\"build_id\":\"ab\",\"inode\":7}],\"intervals\":[{}],"
+		"\"threads\":[1],\"thread\":4,\"engine\":\"native\"}",
 	};
 
 	for (size_t i = 0; i < ELEMENTS(seeds); i++)
