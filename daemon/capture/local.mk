@@ -8,6 +8,7 @@ daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/emu/emu-internal.h daemon/capture/emu/emu-copy.c daemon/capture/emu/emu-slots.c daemon/capture/emu/emu-watch.c \
 	daemon/capture/emu/patience.c daemon/capture/emu/patience.h \
 	daemon/capture/perf/arena.c daemon/capture/perf/arena.h \
+	daemon/capture/perf/backlog.c daemon/capture/perf/backlog.h \
 	daemon/capture/perf/aux-buffer.c daemon/capture/perf/aux-buffer.h \
 	daemon/capture/perf/replay-log.c daemon/capture/perf/replay-log.h \
 	daemon/capture/perf/keeper-client.c daemon/capture/perf/keeper-client.h \

@@ -121,7 +121,7 @@ static void test_log(void)
 }
 
 static unsigned n_records, n_losses;
-static int next_name;
+static int next_name, set; /* set: the next one to be set */
 static bool names_good = true;
 
 static bool wants(void *data, uint32_t pid, uint32_t type)
@@ -179,7 +179,6 @@ static struct sideband *open_sideband(struct keeper_client *k, int poll_fd)
 /* A client ends at any moment, also between reading a record and handling it; the next one misses none. */
 static void test_sideband(void)
 {
-	int set = 0;
 	uint64_t since;
 
 	for (unsigned round = 0; round < 4; round++) {
@@ -210,6 +209,57 @@ static void test_sideband(void)
 	}
 	CHECK(names_good && n_losses == 0);
 	CHECK(next_name > 3 * 10000);
+}
+
+/* A keeper ends; another gets what this client has open, and then the next client misses nothing, either. */
+static void test_second_keeper(void)
+{
+	int poll_fd = epoll_create1(EPOLL_CLOEXEC);
+	struct keeper_client *k = connected();
+	struct sideband *s;
+	uint64_t since;
+
+	s = k ? open_sideband(k, poll_fd) : NULL;
+	if (!s) {
+		unit_skip("records across a change of keepers", "perf_event_open is not allowed here");
+		keeper_client_free(k);
+		close(poll_fd);
+		return;
+	}
+	set = set_names(set, set + 100);
+	sideband_drain(s);
+	keeper_client_check(k);
+	CHECK(keeper_client_is_connected(k));
+	stop_keeper();
+	keeper_client_check(k);
+	CHECK(!keeper_client_is_connected(k));
+	set = set_names(set, set + 100);
+	sideband_drain(s);
+	start_keeper("60");
+	for (unsigned i = 0; i < 500 && keeper_client_connect(k, path) < 0; i++)
+		usleep(10000);
+	CHECK_EQ(sideband_hold(s, k), 0);
+	set = set_names(set, set + 100);
+	sideband_drain(s);
+	CHECK_EQ(next_name, set);
+	CHECK(!sideband_lost(s, &since));
+	set = set_names(set, set + 100);
+	keeper_client_leave(k);
+	sideband_free(s);
+	keeper_client_free(k);
+	close(poll_fd);
+	poll_fd = epoll_create1(EPOLL_CLOEXEC);
+	k = connected();
+	s = open_sideband(k, poll_fd);
+	set = set_names(set, set + 100);
+	sideband_drain(s);
+	CHECK(sideband_was_kept(s));
+	CHECK(!sideband_lost(s, &since));
+	CHECK(names_good && next_name == set);
+	sideband_close(s);
+	sideband_free(s);
+	keeper_client_free(k);
+	close(poll_fd);
 }
 
 static unsigned n_things;
@@ -271,6 +321,7 @@ int main(void)
 	test_log();
 	start_keeper("60");
 	test_sideband();
+	test_second_keeper();
 	test_things();
 	stop_keeper();
 	return unit_end();

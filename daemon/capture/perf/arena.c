@@ -22,6 +22,30 @@ static struct perf_event_attr arena_attr(const struct plan *p, const struct plan
 	return attr;
 }
 
+static int hold_event(struct arena *a, size_t n)
+{
+	const struct kept_name ring = { KEEPER_ARENA, KEEPER_RING, (uint32_t)n },
+			       event = { KEEPER_ARENA, KEEPER_EVENT, (uint32_t)n };
+	const struct aux_buffer *x = &a->rings[n];
+	int rc = x->fd < 0 ? 0 : keeper_client_hold_ring(a->keeper, &ring, x->fd, &x->ring);
+
+	if (rc == 0 && a->events[n] != x->fd)
+		rc = keeper_client_hold(a->keeper, &event, a->events[n]);
+	return rc;
+}
+
+int arena_hold(struct arena *a, struct keeper_client *k)
+{
+	int rc = a->log
+		     ? keeper_client_hold(k, &(struct kept_name){ KEEPER_ARENA, KEEPER_FILE, 0 }, replay_log_fd(a->log))
+		     : 0;
+
+	a->keeper = k;
+	for (size_t n = 0; n < a->plan->n_cpus && rc == 0; n++)
+		rc = hold_event(a, n);
+	return rc;
+}
+
 /*
  * Opens and maps an event without enabling it. The event of a CPU that went offline is dead even when the CPU is back;
  * its successor writes into the same buffer, whose contents stay. -ENODEV: the CPU is offline.
@@ -58,6 +82,9 @@ static int open_ring(struct arena *a, size_t n, int poll_fd, struct reason *why)
 	else if (a->events[n] != x->fd)
 		close(a->events[n]);
 	a->events[n] = TAKE_FD(fd);
+	/* If that fails, the keeper has ended, and its successor gets all. */
+	if (keeper_client_is_connected(a->keeper))
+		hold_event(a, n);
 	return 0;
 }
 
@@ -68,15 +95,8 @@ static void control_all(struct arena *a, bool collectors, unsigned long what)
 			perf_event_control(a->events[n], what, 0);
 }
 
-/*
- * The first event to be mapped determines the size of a shared sink's buffer; the last event to stop receives the
- * contents.
- */
-int arena_open(struct arena *a, struct plan *p, int poll_fd, struct reason *why)
+static int init_arena(struct arena *a, struct plan *p)
 {
-	size_t n_open = 0;
-	int rc = 0;
-
 	*a = (struct arena){ .plan = p,
 			     .rings = calloc(p->n_cpus + 1, sizeof(*a->rings)),
 			     .events = calloc(p->n_cpus + 1, sizeof(*a->events)),
@@ -85,10 +105,18 @@ int arena_open(struct arena *a, struct plan *p, int poll_fd, struct reason *why)
 		aux_init(&a->rings[n], p->cpus[n].cpu, p->cpus[n].aux_size, p->cpus[n].trace_id);
 		a->events[n] = -1;
 	}
-	if (!a->rings || !a->events || !a->enabled) {
-		arena_close(a);
-		return -ENOMEM;
-	}
+	return a->rings && a->events && a->enabled ? 0 : -ENOMEM;
+}
+
+/*
+ * The first event to be mapped determines the size of a shared sink's buffer; the last event to stop receives the
+ * contents.
+ */
+int arena_open(struct arena *a, struct plan *p, int poll_fd, struct reason *why)
+{
+	size_t n_open = 0;
+	int rc = init_arena(a, p);
+
 	for (unsigned collector = 2; collector-- > 0;)
 		for (size_t n = 0; n < p->n_cpus && rc == 0; n++) {
 			if (p->cpus[n].collector != collector)
@@ -109,7 +137,7 @@ int arena_open(struct arena *a, struct plan *p, int poll_fd, struct reason *why)
 	return 0;
 }
 
-void arena_close(struct arena *a)
+static void close_events(struct arena *a)
 {
 	for (size_t n = 0; a->rings && a->events && n < a->plan->n_cpus; n++) {
 		if (a->events[n] != a->rings[n].fd)
@@ -119,6 +147,87 @@ void arena_close(struct arena *a)
 	free(a->rings);
 	free(a->events);
 	free(a->enabled);
+	backlog_done(&a->backlogs);
+	replay_log_free(a->log);
+}
+
+static int adopt_event(void *data, const struct keeper_message *m, int fd)
+{
+	struct arena *a = data;
+	_cleanup_close_ int kept = fd;
+
+	if (m->kind == KEEPER_FILE) {
+		closep(&a->log_fd);
+		a->log_fd = TAKE_FD(kept);
+		return 0;
+	}
+	if (m->number >= a->plan->n_cpus)
+		return -ESTALE;
+	switch (m->kind) {
+	case KEEPER_RING:
+		if (m->data_size != a->plan->data_size || m->aux_size != a->rings[m->number].size)
+			return -ESTALE;
+		a->rings[m->number].fd = TAKE_FD(kept);
+		return 0;
+	case KEEPER_EVENT:
+		a->events[m->number] = TAKE_FD(kept);
+		return 0;
+	case KEEPER_BACKLOG:
+		return backlog_add(&a->backlogs, m, &kept);
+	default:
+		return -EPROTO;
+	}
+}
+
+static int map_adopted(struct arena *a, size_t n, int poll_fd)
+{
+	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
+	struct aux_buffer *x = &a->rings[n];
+	int rc = x->fd < 0 ? 0 : perf_ring_map(x->fd, a->plan->data_size, x->size, &x->ring);
+
+	if (rc < 0 || x->fd < 0)
+		return rc;
+	if (a->events[n] < 0)
+		a->events[n] = x->fd;
+	return epoll_ctl(poll_fd, EPOLL_CTL_ADD, x->fd, &wanted) < 0 ? -errno : 1;
+}
+
+int arena_adopt(struct arena *a, struct plan *p, struct keeper_client *k, int poll_fd, int *ret_log)
+{
+	size_t n_open = 0;
+	int rc = init_arena(a, p);
+
+	a->log_fd = -1;
+	if (rc == 0)
+		rc = keeper_client_list(k, KEEPER_ARENA, adopt_event, a);
+	for (size_t n = 0; n < p->n_cpus && rc >= 0; n++) {
+		rc = map_adopted(a, n, poll_fd);
+		n_open += rc > 0;
+	}
+	*ret_log = a->log_fd;
+	if (rc >= 0 && (!n_open || a->log_fd < 0))
+		rc = -ENOENT;
+	if (rc < 0) {
+		closep(ret_log);
+		arena_abandon(a);
+		return rc;
+	}
+	a->keeper = k;
+	a->adopted = true;
+	arena_start(a);
+	return 0;
+}
+
+void arena_abandon(struct arena *a)
+{
+	close_events(a);
+	*a = (struct arena){ 0 };
+}
+
+void arena_close(struct arena *a)
+{
+	close_events(a);
+	keeper_client_close(a->keeper, &(struct kept_name){ .group = KEEPER_ARENA });
 	plan_free(a->plan);
 	*a = (struct arena){ 0 };
 }
@@ -206,6 +315,12 @@ int arena_maintain(struct arena *a, int poll_fd, bool *ret_failed, struct reason
 			perf_event_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
 		} else if (a->events[n] < 0 || enabled == a->enabled[n]) {
 			/* The CPU is new, or the event's time stands still: it is dead. */
+			if (a->adopted)
+				return reason_set(
+				    why, -EBUSY,
+				    "CPU %u came online after a restart of csightd, and the kernel refuses "
+				    "the shared sink to it until all its targets are disarmed",
+				    x->cpu);
 			rc = open_ring(a, n, poll_fd, why);
 			if (rc == 0)
 				rc = perf_event_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);

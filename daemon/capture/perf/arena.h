@@ -7,7 +7,10 @@
 #define CSIGHT_DAEMON_CAPTURE_ARENA_H
 
 #include "daemon/capture/perf/aux-buffer.h"
+#include "daemon/capture/perf/backlog.h"
+#include "daemon/capture/perf/keeper-client.h"
 #include "daemon/capture/perf/plan.h"
+#include "daemon/capture/perf/replay-log.h"
 #include "lib/base/reason.h"
 
 struct arena {
@@ -15,8 +18,14 @@ struct arena {
 	struct aux_buffer *rings; /* one per CPU of the plan */
 	/* events that write into the rings: the mapped one, or its successor after the CPU was offline */
 	int *events;
-	uint64_t *enabled; /* enabled time of each event at the last check */
-	bool stopped;      /* the sinks have been emptied into the AUX buffers, and others may use them */
+	uint64_t *enabled;            /* enabled time of each event at the last check */
+	struct keeper_client *keeper; /* who keeps the events, or NULL */
+	struct replay_log *log;       /* of the records of the rings, or NULL */
+	int log_fd;                   /* while the events are adopted */
+	struct backlog_list backlogs;
+	bool adopted; /* an earlier daemon opened the events: the kernel refuses the sinks to others beside them */
+	bool restored_partly; /* its log was not complete */
+	bool stopped;         /* the sinks have been emptied into the AUX buffers, and others may use them */
 };
 
 /*
@@ -24,6 +33,20 @@ struct arena {
  */
 int arena_open(struct arena *a, struct plan *p, int poll_fd, struct reason *why);
 void arena_close(struct arena *a);
+
+/*
+ * Takes the events that the keeper has from an earlier daemon, which opened them by the same plan, and starts them.
+ * Owns p on success alone. *ret_log: the descriptor of their log. -ENOENT: there are none; -ESTALE: of another plan.
+ * What the log has is folded next, then the backlogs.
+ */
+enum { KEEPER_ARENA = 2 /* the group */ };
+int arena_adopt(struct arena *a, struct plan *p, struct keeper_client *k, int poll_fd, int *ret_log);
+
+/* The reverse: the plan remains the caller's, and what the keeper has remains there. */
+void arena_abandon(struct arena *a);
+
+/* Has a keeper that does not have them keep the events, and the log. */
+int arena_hold(struct arena *a, struct keeper_client *k);
 
 void arena_stop(struct arena *a);
 void arena_start(struct arena *a);

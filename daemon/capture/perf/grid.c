@@ -7,7 +7,6 @@
 
 #include "daemon/capture/perf/grid.h"
 #include "lib/base/array.h"
-#include "lib/base/io.h"
 #include "lib/base/util.h"
 
 enum { ROUNDS_MAX = 32, PAUSES_MAX = 1 << 16 };
@@ -277,16 +276,6 @@ int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *fi
 	return rc;
 }
 
-static int add_backlog(struct grid *g, const struct keeper_message *m, int *fd)
-{
-	int rc = array_reserve(g->backlogs, g->n_backlogs, &g->backlogs_room);
-
-	if (rc == 0)
-		g->backlogs[g->n_backlogs++] =
-		    (struct grid_backlog){ TAKE_FD(*fd), m->number, m->position, m->data_size };
-	return rc;
-}
-
 struct adoption {
 	struct grid *grid;
 	int file;
@@ -309,7 +298,7 @@ static int adopt_thing(void *data, const struct keeper_message *m, int fd)
 	case KEEPER_BACKLOG:
 		if (m->number >= g->plan->n_cpus)
 			return -ESTALE;
-		rc = add_backlog(g, m, &kept);
+		rc = backlog_add(&g->backlogs, m, &kept);
 		break;
 	case KEEPER_EVENT:
 		rc = add_fd(&g->fds, &g->n_fds, &g->fds_room, &kept);
@@ -347,39 +336,34 @@ int grid_adopt(struct grid *g, const struct plan *plan, int poll_fd, int *ret_fi
 	return rc;
 }
 
-static void read_backlog(struct aux_buffer *a, const struct grid_backlog *b, struct buf *scratch)
-{
-	uint64_t skip = a->replayed - MIN(a->replayed, b->from), size = b->size - MIN(b->size, skip);
-	uint8_t *to;
-
-	buf_clear(scratch);
-	to = buf_reserve(scratch, size);
-	/* A gap in the records is a gap in the ring. */
-	if (!to || b->from > MAX(a->replayed, a->ring.position) || io_pread(b->fd, to, size, skip) != (ssize_t)size) {
-		a->lost++;
-		return;
-	}
-	if (a->log)
-		replay_log_add(a->log, a->number, b->from + b->size, to, size);
-	aux_fold_all(a, to, size);
-	a->replayed = b->from + b->size;
-}
-
-void grid_read_backlogs(struct grid *g, struct buf *scratch)
-{
-	for (size_t i = 0; i < g->n_backlogs; i++) {
-		read_backlog(&g->rings[g->backlogs[i].ring], &g->backlogs[i], scratch);
-		closep(&g->backlogs[i].fd);
-	}
-	g->n_backlogs = 0;
-	for (size_t n = 0; n < g->plan->n_cpus; n++)
-		if (g->rings[n].ring.page)
-			g->rings[n].ring.position = MAX(g->rings[n].ring.position, g->rings[n].replayed);
-}
-
 int grid_hold(struct grid *g, int fd)
 {
 	return keeper_client_hold(g->keeper, &(struct kept_name){ g->group, KEEPER_FILE, 0 }, fd);
+}
+
+/* Names of events are numbered by their kind alone. */
+static int hold_all(struct grid *g, enum keeper_kind kind, const int *fds, size_t n)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = keeper_client_hold(g->keeper, &(struct kept_name){ g->group, kind, (uint32_t)i }, fds[i]);
+	return rc;
+}
+
+int grid_hold_events(struct grid *g)
+{
+	int rc = 0;
+
+	for (size_t n = 0; n < g->plan->n_cpus && rc == 0; n++) {
+		const struct kept_name name = { g->group, KEEPER_RING, (uint32_t)n };
+
+		if (g->rings[n].fd >= 0)
+			rc = keeper_client_hold_ring(g->keeper, &name, g->rings[n].fd, &g->rings[n].ring);
+	}
+	if (rc == 0)
+		rc = hold_all(g, KEEPER_EVENT, g->fds, g->n_fds);
+	return rc < 0 ? rc : hold_all(g, KEEPER_SWITCHES, g->switch_fds, g->n_switch_fds);
 }
 
 void grid_record_switches(struct grid *g, struct thread_table *threads)
@@ -396,10 +380,8 @@ void grid_close(struct grid *g)
 		closep(&g->switch_fds[i]);
 	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
 		aux_done(&g->rings[n]);
-	for (size_t i = 0; i < g->n_backlogs; i++)
-		closep(&g->backlogs[i].fd);
+	backlog_done(&g->backlogs);
 	keeper_client_close(g->keeper, &(struct kept_name){ .group = g->group });
-	free(g->backlogs);
 	free(g->rings);
 	free(g->fds);
 	free(g->switch_fds);

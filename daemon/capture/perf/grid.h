@@ -6,6 +6,7 @@
 #ifndef CSIGHT_DAEMON_CAPTURE_GRID_H
 #define CSIGHT_DAEMON_CAPTURE_GRID_H
 
+#include "daemon/capture/perf/backlog.h"
 #include "daemon/capture/perf/aux-buffer.h"
 #include "daemon/capture/perf/keeper-client.h"
 #include "daemon/capture/perf/plan.h"
@@ -17,19 +18,11 @@ struct grid_pause {
 	uint64_t from, to; /* equal: just after this time */
 };
 
-/* What csightd's keeper read from a ring while no csightd was connected. */
-struct grid_backlog {
-	int fd;
-	uint32_t ring;
-	uint64_t from, size; /* from: position in the ring */
-};
-
 struct grid {
 	struct keeper_client *keeper; /* who keeps the events, as this group; or NULL. Both to be set before. */
 	uint64_t group;
 	uint32_t n_kept; /* number of the next event */
-	struct grid_backlog *backlogs;
-	size_t n_backlogs, backlogs_room;
+	struct backlog_list backlogs;
 	const struct plan *plan;  /* borrowed */
 	struct aux_buffer *rings; /* one per CPU of the plan; not mapped (fd -1) while the CPU is unavailable */
 	int *fds;                 /* events that write into the buffer of another */
@@ -48,14 +41,14 @@ int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *fi
 
 /*
  * Takes the events that the keeper has from an earlier daemon, which opened them by the same plan. -ENOENT: none.
- * *ret_file: what grid_hold() was given, -1 if nothing. The rings are drained after grid_read_backlogs(), which folds
+ * *ret_file: what grid_hold() was given, -1 if nothing. The rings are drained after backlog_read_all(), which folds
  * what an earlier daemon has not: whatever precedes must have been folded.
  */
 int grid_adopt(struct grid *g, const struct plan *plan, int poll_fd, int *ret_file);
-void grid_read_backlogs(struct grid *g, struct buf *scratch);
 
-/* Keeps a descriptor with the events. */
+/* Keeps a descriptor with the events; and the events themselves, by a keeper that does not have them. */
 int grid_hold(struct grid *g, int fd);
+int grid_hold_events(struct grid *g);
 
 /* Adds the switches of the traced threads to a table that lives as long as the grid is drained, or to none. */
 void grid_record_switches(struct grid *g, struct thread_table *threads);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 
 #include "daemon/capture/perf/keeper-client.h"
-#include "daemon/capture/perf/perf-event.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
 /* A keeper that does not answer for so long has ended for us. */
-enum { ANSWER_SECONDS = 10 };
+enum { ANSWER_SECONDS = 10, GREETING_SECONDS = 1 };
 
 struct keeper_client {
 	int fd;
@@ -27,6 +27,17 @@ void keeper_client_leave(struct keeper_client *k)
 bool keeper_client_is_connected(const struct keeper_client *k)
 {
 	return k && k->fd >= 0;
+}
+
+void keeper_client_check(struct keeper_client *k)
+{
+	struct pollfd is = { .events = POLLRDHUP };
+
+	if (!keeper_client_is_connected(k))
+		return;
+	is.fd = k->fd;
+	if (poll(&is, 1, 0) > 0)
+		keeper_client_leave(k);
 }
 
 static int receive(struct keeper_client *k, struct keeper_message *ret, int *ret_fd)
@@ -94,10 +105,10 @@ static int call_each(struct keeper_client *k, const struct keeper_message *m, ke
 	return rc;
 }
 
-int keeper_client_connect(struct keeper_client *k, const char *path)
+static int connect_within(struct keeper_client *k, const char *path, time_t seconds)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	const struct timeval limit = { ANSWER_SECONDS, 0 };
+	const struct timeval limit = { ANSWER_SECONDS, 0 }, first = { seconds, 0 };
 	struct keeper_message greeting;
 	_cleanup_close_ int none = -1;
 	int rc;
@@ -108,15 +119,22 @@ int keeper_client_connect(struct keeper_client *k, const char *path)
 	keeper_client_leave(k);
 	k->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (k->fd < 0 || connect(k->fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
-	    setsockopt(k->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0)
+	    setsockopt(k->fd, SOL_SOCKET, SO_RCVTIMEO, &first, sizeof(first)) < 0)
 		rc = -errno;
 	else
 		rc = receive(k, &greeting, &none);
 	if (rc == 0)
 		rc = greeting.rc;
+	if (rc == 0 && setsockopt(k->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) < 0)
+		rc = -errno;
 	if (rc < 0)
 		keeper_client_leave(k);
 	return rc;
+}
+
+int keeper_client_connect(struct keeper_client *k, const char *path)
+{
+	return connect_within(k, path, GREETING_SECONDS);
 }
 
 int keeper_client_new(const char *path, struct keeper_client **ret)
@@ -127,7 +145,7 @@ int keeper_client_new(const char *path, struct keeper_client **ret)
 	if (!k)
 		return -ENOMEM;
 	k->fd = -1;
-	rc = keeper_client_connect(k, path);
+	rc = connect_within(k, path, ANSWER_SECONDS);
 	if (rc < 0)
 		keeper_client_free(k);
 	else
@@ -172,6 +190,13 @@ int keeper_client_hold(struct keeper_client *k, const struct kept_name *name, in
 	const struct keeper_message m = message_of(KEEPER_HOLD, name);
 
 	return call(k, &m, fd, NULL);
+}
+
+int keeper_client_hold_ring(struct keeper_client *k, const struct kept_name *name, int fd, const struct perf_ring *ring)
+{
+	int rc = keeper_client_hold(k, name, fd);
+
+	return rc < 0 ? rc : keeper_client_map(k, name, ring->data_size, ring->aux_size);
 }
 
 void keeper_client_close(struct keeper_client *k, const struct kept_name *name)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "daemon/capture/perf/perf-event.h"
 #include "daemon/keeper/protocol.h"
 
 struct keeper_client;
@@ -20,12 +21,15 @@ struct kept_name {
 	uint32_t number;
 };
 
-/* -ENOENT, -ECONNREFUSED: there is no keeper; -EBUSY: another daemon uses it. */
+/* -ENOENT, -ECONNREFUSED: there is no keeper; -EBUSY: another daemon uses it. Waits while systemd starts it. */
 int keeper_client_new(const char *path, struct keeper_client **ret);
 
-/* Connects again. What was opened before is not kept. */
+/* Connects again, without waiting for long. What was opened before is not kept. */
 int keeper_client_connect(struct keeper_client *k, const char *path);
 bool keeper_client_is_connected(const struct keeper_client *k);
+
+/* Closes the connection if the keeper has ended. */
+void keeper_client_check(struct keeper_client *k);
 struct keeper_client *keeper_client_free(struct keeper_client *k);
 
 /* Closes the connection, so that everything is kept: all later calls fail. */
@@ -40,6 +44,10 @@ int keeper_client_map(struct keeper_client *k, const struct kept_name *name, siz
 
 /* The caller keeps its descriptor. */
 int keeper_client_hold(struct keeper_client *k, const struct kept_name *name, int fd);
+
+/* The same for an event that this process has mapped, and its ring. */
+int keeper_client_hold_ring(struct keeper_client *k, const struct kept_name *name, int fd,
+			    const struct perf_ring *ring);
 
 /* kind KEEPER_ALL: the group. Descriptors of this process stay open. */
 void keeper_client_close(struct keeper_client *k, const struct kept_name *name);

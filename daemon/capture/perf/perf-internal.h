@@ -31,6 +31,7 @@ struct perf_target {
 	/* Used by the capture thread only: */
 	TAILQ_ENTRY(perf_target) link;
 	bool linked, armed, shared, contained;
+	bool adopted;          /* its history is that of an earlier daemon */
 	struct plan *plan;     /* where the target has rings of its own */
 	struct filter *filter; /* in the form that the kernel accepts, or NULL */
 	struct grid grid;
@@ -65,6 +66,7 @@ struct perf_kept {
 	uint64_t group; /* for the keeper */
 	uint32_t pid;
 	struct buf records;
+	uint64_t switches_lost; /* since when they are not collected; 0: they are */
 	TAILQ_ENTRY(perf_kept) link;
 };
 
@@ -82,6 +84,7 @@ struct perf_machine {
 	bool keeper_failed;                /* and that was logged */
 	uint64_t next_keeper, claim_until; /* CLOCK_MONOTONIC */
 	TAILQ_HEAD(, perf_kept) kept;      /* not taken by a target yet */
+	bool arena_kept;                   /* the arena of an earlier daemon is not taken yet */
 	struct sideband *sideband;
 	struct process_table *process_table; /* if everything is traced at all times, else NULL */
 	struct arena arena;
@@ -142,6 +145,11 @@ void perf_keep_prepare(struct perf_target *s);
 bool perf_keep_adopt(struct perf_target *s, const struct plan *p);
 /* Has the records of rings that were just opened kept. */
 void perf_keep_begin(struct perf_target *s, const struct plan *p);
+/* The same for the arena; p is owned on success. */
+bool perf_keep_adopt_arena(struct perf_machine *m, struct plan *p);
+void perf_keep_begin_arena(struct perf_machine *m);
+/* Logs that the process is its owner's from then on, or that records were lost. */
+void perf_keep_log_time(struct perf_target *s, uint32_t place, uint64_t time);
 /* Folds what earlier daemons have recorded, if anything. */
 void perf_keep_replay(struct perf_target *s);
 

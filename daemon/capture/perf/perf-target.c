@@ -110,6 +110,7 @@ void perf_target_close(struct perf_target *s)
 
 	if (s->armed && s->shared) {
 		m->n_shared--;
+		grid_close(&s->grid);
 	} else if (s->armed) {
 		m->n_private--;
 		m->memory -= s->plan->memory;
@@ -121,7 +122,7 @@ void perf_target_close(struct perf_target *s)
 		m->n_contained -= s->contained;
 		TAILQ_REMOVE(&m->sources, s, link);
 	}
-	s->armed = s->linked = s->contained = s->failing = false;
+	s->armed = s->linked = s->contained = s->failing = s->adopted = false;
 	s->plan = plan_free(s->plan);
 	s->process = process_free(s->process);
 	thread_table_done(&s->thread_table);
@@ -211,6 +212,7 @@ void perf_target_check_owner(struct perf_target *s)
 			continue;
 		thread_table_own(&s->thread_table, from);
 		thread_table_exec_checked(&s->thread_table);
+		perf_keep_log_time(s, REPLAY_OWNED, from);
 	}
 }
 
@@ -223,6 +225,7 @@ void perf_target_rescan(struct perf_target *s, uint64_t since)
 	if (s->lost || s->thread_table.ended)
 		return;
 	thread_table_lost_records(&s->thread_table, since);
+	perf_keep_log_time(s, REPLAY_LOST, since);
 	thread_table_scan(&s->thread_table, now);
 	s->thread_table.execs++;
 	s->thread_table.last_exec = now;
@@ -249,8 +252,12 @@ static int open_rings(struct perf_target *s, struct reason *why)
 	s->shared = p->shared;
 	if (s->shared) {
 		rc = perf_machine_open_arena(m, p, why);
-		if (rc == 0)
+		if (rc == 0) {
 			m->n_shared++;
+			perf_keep_prepare(s);
+			if (!perf_keep_adopt(s, m->arena.plan))
+				perf_keep_begin(s, m->arena.plan);
+		}
 	} else {
 		if (s->options.filter && !s->filter)
 			rc = filter_new(s->pid, s->options.filter, &s->filter, why);
@@ -337,8 +344,11 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	perf_keep_replay(s);
 	/* If the process executed a program meanwhile, its owner is determined by the check after exec. */
 	sideband_drain(m->sideband);
-	if (!s->thread_table.execs)
-		thread_table_own(&s->thread_table, since ? since : s->armed_at);
+	if (!s->thread_table.execs && !s->thread_table.n_spans) {
+		since = since ? since : s->armed_at;
+		thread_table_own(&s->thread_table, since);
+		perf_keep_log_time(s, REPLAY_OWNED, since);
+	}
 	perf_machine_read_records(m);
 	return s->lost ? -EACCES : 0;
 }
@@ -357,7 +367,7 @@ static int perf_arm(struct capture_source *source)
 		return rc == -EBUSY ? -EALREADY : rc == -EINVAL ? -EOPNOTSUPP : rc;
 	}
 	process_time(s->pid, &ran);
-	s->cpu_time = ran;
+	s->cpu_time = s->adopted ? 0 : ran;
 	set_trouble(s, "");
 	perf_target_maintain(s, 0);
 	return 0;
@@ -451,7 +461,7 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 	if (refused > oldest_time(s))
 		add_missing(b,
 			    "the sink was in use elsewhere for a while, or failed: execution at that time is missing");
-	if (s->restored_partly)
+	if (s->restored_partly || (s->shared && s->m->arena.restored_partly))
 		add_missing(b, "csightd was restarted: part of what was recorded before is unknown");
 	if (lost)
 		add_missing(b,

@@ -27,7 +27,7 @@ static bool wants_record(void *data, uint32_t pid, uint32_t type)
 	if (m->process_table && type != PERF_RECORD_MMAP2 && type != PERF_RECORD_SWITCH_CPU_WIDE)
 		return true;
 	/* A new process may have the number of a former target. */
-	if (type == PERF_RECORD_FORK && !TAILQ_EMPTY(&m->sources))
+	if (type == PERF_RECORD_FORK && (!TAILQ_EMPTY(&m->sources) || m->arena_kept))
 		return true;
 	TAILQ_FOREACH (s, &m->sources, link)
 		if ((uint32_t)s->pid == pid)
@@ -44,8 +44,8 @@ static void on_record(void *data, uint32_t pid, const struct perf_record *r)
 	TAILQ_FOREACH (s, &m->sources, link)
 		if ((uint32_t)s->pid == pid && !taken)
 			taken = perf_target_record(s, r);
-		else if (r->type == PERF_RECORD_FORK)
-			thread_table_note_fork(&s->thread_table, r);
+		else if (r->type == PERF_RECORD_FORK && thread_table_note_fork(&s->thread_table, r))
+			perf_keep_log(s, r);
 	if (m->process_table && !taken)
 		process_table_record(m->process_table, pid, r);
 }
@@ -205,7 +205,7 @@ int perf_machine_open_sideband(struct perf_machine *m, struct reason *why)
 
 	if (!cpus)
 		return -ENOMEM;
-	if (TAILQ_EMPTY(&m->sources) && TAILQ_EMPTY(&m->kept) && !m->arena.plan) {
+	if (TAILQ_EMPTY(&m->sources) && TAILQ_EMPTY(&m->kept) && !m->arena_kept && !m->arena.plan) {
 		sideband_close(m->sideband);
 		return 0;
 	}
@@ -215,7 +215,7 @@ int perf_machine_open_sideband(struct perf_machine *m, struct reason *why)
 	/* The events of private sinks record the switches of their threads themselves. */
 	if (m->n_contained > 0 || (m->arena.plan && m->arena.plan->switches))
 		switches = SIDEBAND_SWITCHES_NEEDED;
-	else if (m->arena.plan)
+	else if (m->arena.plan || m->arena_kept)
 		switches = SIDEBAND_SWITCHES_WANTED;
 	return sideband_open(m->sideband, cpus, n, switches, why);
 }
@@ -229,10 +229,11 @@ int perf_machine_open_arena(struct perf_machine *m, struct plan *p, struct reaso
 		if (!m->arena.stopped)
 			return 0;
 		arena_start(&m->arena);
-	} else {
+	} else if (!perf_keep_adopt_arena(m, p)) {
 		rc = arena_open(&m->arena, p, m->poll_fd, why);
 		if (rc < 0)
 			return rc;
+		perf_keep_begin_arena(m);
 	}
 	arena_drain(&m->arena, &m->scratch);
 	if (arena_restore_contexts(&m->arena))

@@ -17,6 +17,10 @@ struct replay_log;
 enum {
 	REPLAY_RECORD = UINT32_MAX,    /* one record of the sideband */
 	REPLAY_PAUSE = UINT32_MAX - 1, /* a struct grid_pause */
+	/* UINT32_MAX - 2 is of the log itself. */
+	REPLAY_THREAD = UINT32_MAX - 3, /* a struct thread_entry of the time when the target was armed */
+	REPLAY_OWNED = UINT32_MAX - 4,  /* the process is its owner's from that time, the position, on */
+	REPLAY_LOST = UINT32_MAX - 5,   /* records after that time were lost */
 };
 
 /* about: what must be the same for the events to be of use to a new daemon. */

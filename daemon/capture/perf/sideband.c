@@ -107,6 +107,26 @@ int sideband_set_keeper(struct sideband *s, struct keeper_client *k)
 	return k ? keeper_client_list(k, KEEPER_SIDEBAND, keep_ring, s) : 0;
 }
 
+static int hold_ring(const struct sideband *s, const struct sideband_ring *r)
+{
+	const struct kept_name name = { KEEPER_SIDEBAND, KEEPER_RING, r->number };
+
+	return r->fd < 0 ? 0 : keeper_client_hold_ring(s->keeper, &name, r->fd, &r->ring);
+}
+
+int sideband_hold(struct sideband *s, struct keeper_client *k)
+{
+	int rc = 0;
+
+	s->keeper = k;
+	for (size_t i = 0; i < s->n_cpus_open && rc == 0; i++) {
+		rc = hold_ring(s, &s->cpus[i].processes);
+		if (rc == 0)
+			rc = hold_ring(s, &s->cpus[i].switches);
+	}
+	return rc;
+}
+
 bool sideband_was_kept(const struct sideband *s)
 {
 	for (size_t i = 0; i < s->n_cpus_open; i++)

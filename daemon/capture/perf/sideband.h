@@ -35,6 +35,9 @@ struct sideband *sideband_free(struct sideband *s);
 enum { KEEPER_SIDEBAND = 1 /* the group */ };
 int sideband_set_keeper(struct sideband *s, struct keeper_client *k);
 
+/* Has a keeper that does not have them keep the events that are open. */
+int sideband_hold(struct sideband *s, struct keeper_client *k);
+
 /* True if all rings that are open are those of an earlier daemon, so that no record is missing since. */
 bool sideband_was_kept(const struct sideband *s);
 

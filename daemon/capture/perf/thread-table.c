@@ -91,11 +91,16 @@ static void cut_number_use(struct thread_table *t, uint64_t time)
 		t->list[i].until = MIN(t->list[i].until, time);
 }
 
-static void end_number_use(struct thread_table *t, uint32_t tid, uint64_t time)
+static bool end_number_use(struct thread_table *t, uint32_t tid, uint64_t time)
 {
+	bool used = false;
+
 	for (size_t i = 0; i < t->n; i++)
-		if (t->list[i].tid == tid && t->list[i].until > time)
+		if (t->list[i].tid == tid && t->list[i].until > time) {
 			t->list[i].until = time;
+			used = true;
+		}
+	return used;
 }
 
 /*
@@ -152,13 +157,24 @@ static void fold_task(struct thread_table *t, const struct perf_record *r)
 		t->since = r->origin.time;
 }
 
-void thread_table_note_fork(struct thread_table *t, const struct perf_record *r)
+bool thread_table_note_fork(struct thread_table *t, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
 	uint32_t ids[3];
 
-	if (rd_u32(&body, &ids[0]) == 0 && rd_u32(&body, &ids[1]) == 0 && rd_u32(&body, &ids[2]) == 0)
-		end_number_use(t, ids[2], r->origin.time);
+	return rd_u32(&body, &ids[0]) == 0 && rd_u32(&body, &ids[1]) == 0 && rd_u32(&body, &ids[2]) == 0 &&
+	       end_number_use(t, ids[2], r->origin.time);
+}
+
+void thread_table_add(struct thread_table *t, const struct thread_entry *k)
+{
+	struct thread_entry *to = find_alive(t, k->tid) ? NULL : add_thread(t, k->tid);
+
+	if (!to)
+		return;
+	to->start = k->start;
+	memcpy(to->name, k->name, sizeof(to->name));
+	to->name[sizeof(to->name) - 1] = 0;
 }
 
 static void keep_number(struct thread_table *t, struct thread_entry *k)

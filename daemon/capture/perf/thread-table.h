@@ -62,8 +62,11 @@ void thread_table_done(struct thread_table *t);
 /* Adds one record of this process. */
 void thread_table_fold(struct thread_table *t, const struct perf_record *r);
 
-/* Adds a FORK record of another process, which may reuse the number of an ended thread. */
-void thread_table_note_fork(struct thread_table *t, const struct perf_record *r);
+/* Adds a FORK record of another process, which may reuse the number of an ended thread. Returns whether it does. */
+bool thread_table_note_fork(struct thread_table *t, const struct perf_record *r);
+
+/* Adds a thread that was known when an earlier daemon armed the process, if none has its number. */
+void thread_table_add(struct thread_table *t, const struct thread_entry *k);
 
 /* Adds threads that /proc shows, as of now, and ends those it does not show. */
 int thread_table_scan(struct thread_table *t, uint64_t now);
