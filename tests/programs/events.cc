@@ -4,7 +4,10 @@
  * end in every way: by a return, after a tail call, in a recursion, by an exception, by longjmp(), with their thread,
  * around a fork. Prints how many calls there were, how many of them long, system calls that slept, and signals.
  *
- * usage: events [exit STATUS | crash | abort | spin | measure]
+ * usage: events [exit STATUS | crash | abort | spin | measure | requests N SLOW]
+ *
+ * requests: N calls of planted(), of which SLOW, evenly distributed, are slow, each by another duration; after each it
+ * sleeps.
  *
  * measure: calls measured() once, and prints four times of CLOCK_MONOTONIC: before the call, after its first and before
  * its last instructions, and after it.
@@ -180,6 +183,18 @@ static void play(unsigned rounds)
 	}
 }
 
+static void serve(unsigned long n, unsigned long slow)
+{
+	for (unsigned long i = 1, done = 0; i <= n; i++) {
+		bool is_slow = done < slow && i % (n / slow) == 0;
+
+		/* 7 and the number of slow ones have no common divisor. */
+		sink += planted(RETURN, is_slow ? LONG + SHORT * (done++ * 7 % slow) : 20, 0);
+		if (is_slow)
+			nap(200000000);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	char line[16];
@@ -196,6 +211,8 @@ int main(int argc, char **argv)
 			sink += spin(LONG);
 	if (argc > 1 && strcmp(argv[1], "measure") == 0)
 		measure();
+	else if (argc > 3 && strcmp(argv[1], "requests") == 0)
+		serve(strtoul(argv[2], nullptr, 10), strtoul(argv[3], nullptr, 10));
 	else
 		play(ROUNDS);
 	printf("%lu %lu %lu %lu\n", calls, longs, sleeps, signals);
