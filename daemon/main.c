@@ -247,6 +247,8 @@ static void on_target_changed(void *data, struct target *t, enum target_change c
 		log_warning("cannot pause process %d: out of memory", (int)t->pid);
 	subscriptions_target(d, t, change);
 	state_target(d->state, t, change);
+	if (change == TARGET_ARMED)
+		trigger_sections_apply(&d->settings.triggers, d->triggers, d->audit, t);
 }
 
 static int start_targets(struct daemon *d)

@@ -74,11 +74,14 @@ static void reload_ran(struct work *w)
 	struct daemon *d = r->daemon;
 	const struct audit_actor self = audit_self(d->audit);
 	struct settings_changes changes = { 0 };
+	bool triggers = r->rc == 0 && !trigger_sections_equal(&d->settings.triggers, &r->fresh.triggers);
 
 	/* After the end has begun, nothing is changed any more. */
 	if (r->rc == 0 && !d->ending) {
 		settings_replace(&d->settings, &r->fresh, &changes);
 		apply_settings(d);
+		if (triggers)
+			trigger_sections_update(&d->settings.triggers, d->triggers, d->audit, d->targets);
 		log_changes(&changes);
 		audit_done(r->call ? &r->call->by : &self, AUDIT_RELOAD, &(struct audit_object){ 0 });
 	} else if (r->rc != 0) {

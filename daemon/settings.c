@@ -159,15 +159,26 @@ static int set_value(struct settings *s, const char *name, const char *value, co
 	return 0;
 }
 
-/* Sets a value in a section of a user or group. */
+static int set_trigger(struct settings *s, const struct ini_entry *e, const char *where)
+{
+	struct reason why = { "" };
+	int rc = trigger_sections_set(&s->triggers, e, &why);
+
+	return rc < 0 ? reason_set(s->why, rc, "%s: [%s]: %s", where, esc(e->section), why.text) : 0;
+}
+
+/* Sets a value in a section of a user or group, or of a trigger. */
 static int set_section_value(struct settings *s, const struct ini_entry *e, const char *where)
 {
 	enum ledger_kind kind;
-	int section = quotas_section(&s->quotas, e->section);
+	int section;
 
+	if (trigger_sections_have(e->section))
+		return set_trigger(s, e, where);
+	section = quotas_section(&s->quotas, e->section);
 	if (section == -EINVAL)
-		reason_set(s->why, section, "%s: a section is [User NAME] or [Group NAME], not [%s]", where,
-			   esc(e->section));
+		reason_set(s->why, section, "%s: a section is [User NAME], [Group NAME] or [Trigger NAME], not [%s]",
+			   where, esc(e->section));
 	else if (section == -ESRCH)
 		reason_set(s->why, section, "%s: [%s]: there is no such user or group", where, esc(e->section));
 	if (section < 0)
@@ -239,7 +250,7 @@ static int load_files(struct settings *s, bool must)
 		free(list[i]);
 	}
 	free(list);
-	return rc;
+	return rc < 0 ? rc : trigger_sections_check(&s->triggers, s->why);
 }
 
 static void usage(void)
@@ -355,6 +366,7 @@ void settings_done(struct settings *s)
 	accounts_set_done(&s->allow);
 	accounts_set_done(&s->deny);
 	accounts_set_done(&s->shared_users);
+	trigger_sections_done(&s->triggers);
 }
 
 bool settings_permit(const struct settings *s, uid_t user, const gid_t *groups, size_t n_groups)
@@ -512,6 +524,8 @@ void settings_replace(struct settings *s, struct settings *fresh, struct setting
 			ret->names[ret->n++] = ledger_setting(kind, false);
 	if (!quotas_sections_equal(&s->quotas, &fresh->quotas))
 		ret->names[ret->n++] = "sections of users and groups";
+	if (!trigger_sections_equal(&s->triggers, &fresh->triggers))
+		ret->names[ret->n++] = "sections of triggers";
 	/* The members of a group may have changed, though its name has not. */
 	settings_done(s);
 	*s = *fresh;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "daemon/quotas.h"
+#include "daemon/trigger/trigger-sections.h"
 #include "lib/base/reason.h"
 
 /* In place of a number of bytes: a percentage of a whole, which settings_space() resolves. */
@@ -45,11 +46,12 @@ struct settings {
 	uint64_t stop_timeout;           /* seconds that pending requests have when the daemon ends */
 	uint64_t symbols_max;            /* bytes of cached symbol tables */
 	struct quotas quotas;            /* limits of each user; bytes may be percent of the machine's limit */
-	struct account_set allow, deny;  /* who may connect; nothing in allow: all */
-	uint64_t history_targets;        /* ended targets of one user that are kept, */
-	uint64_t history_seconds;        /* for how long, */
-	uint64_t history_bytes;          /* and their memory */
-	struct reason *why;              /* during settings_load() */
+	struct trigger_sections triggers;
+	struct account_set allow, deny; /* who may connect; nothing in allow: all */
+	uint64_t history_targets;       /* ended targets of one user that are kept, */
+	uint64_t history_seconds;       /* for how long, */
+	uint64_t history_bytes;         /* and their memory */
+	struct reason *why;             /* during settings_load() */
 };
 
 /*

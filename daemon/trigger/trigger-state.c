@@ -81,7 +81,7 @@ json_object *trigger_state_write(struct trigger_list *all, const struct target *
 	struct trigger *t;
 
 	TAILQ_FOREACH (t, &all->triggers, link) {
-		if (t->attached || t->ended || !t->watched || t->watched->target != target)
+		if (t->attached || t->section || t->ended || !t->watched || t->watched->target != target)
 			continue;
 		if (!list)
 			list = json_object_new_array();

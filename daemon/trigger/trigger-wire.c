@@ -24,6 +24,8 @@ json_object *trigger_wire(struct trigger *t)
 	json_add_bytes(o, "name", t->name);
 	json_add_bytes(o, "condition", t->condition);
 	json_add_bytes(o, "rules", t->rules);
+	if (t->section)
+		json_add_bytes(o, "section", t->section);
 	json_add_str(o, "state", state_str(t));
 	json_add_u64(o, "hits", t->hits);
 	if (t->spec.timed) {

@@ -386,6 +386,7 @@ static void trigger_free(struct trigger *t)
 	watched_target_unref(t->watched);
 	ledger_return(&t->charge);
 	free(t->condition);
+	free(t->section);
 	free(t->rules);
 	free(t->name);
 	free(t);
@@ -413,7 +414,8 @@ static int fill(struct trigger *t, const struct trigger_request *q, struct reaso
 	t->watched->hit = on_hit;
 	t->watched->applied = on_applied;
 	t->watched->data = all;
-	if (!t->timer || !t->name)
+	t->section = q->section ? strdup(q->section) : NULL;
+	if (!t->timer || !t->name || (q->section && !t->section))
 		return -ENOMEM;
 	rc = number_places(t, why);
 	if (rc == 0)

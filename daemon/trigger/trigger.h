@@ -70,6 +70,7 @@ struct trigger {
 	struct audit_actor by;
 	struct trigger_spec spec;
 	char *condition, *rules; /* the texts of spec */
+	char *section;           /* of the configuration, which has set it; NULL: a user has */
 	pid_t pid;
 	char *name;                     /* of the process */
 	struct watched_target *watched; /* NULL once it has ended and nothing is copied any more */
@@ -122,6 +123,7 @@ struct trigger_request {
 	struct trigger_place places[TRIGGER_PLACES_MAX];
 	size_t n_places;
 	bool attached;
+	const char *section; /* trigger-sections.h; or NULL */
 };
 
 /*
