@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "client/bundle.h"
 #include "client/format.h"
 #include "client/function-name.h"
 #include "client/local-decode.h"
@@ -30,13 +31,13 @@ enum {
 	OPTION_SUFFIXES,
 	OPTION_PHYSICAL,
 	OPTION_REDACT,
-	OPTION_HOST
+	OPTION_HOST,
+	OPTION_CORE
 };
 
 #define FORMATS                                                                                                   \
 	"perfetto (default), fxt, speedscope, chrome, pprof, folded, tree, parquet, parquet-functions, autofdo, " \
-	"store, "                                                                                                 \
-	"perfdata or json"
+	"store, perfdata, json or bundle"
 
 static const struct verb_option options[] = {
 	[OPTION_TO] = { "to", 't', "FORMAT", FORMATS },
@@ -50,18 +51,22 @@ static const struct verb_option options[] = {
 	[OPTION_PHYSICAL] = { "physical", 0, NULL, NAMED_STORE_PHYSICAL_HELP },
 	[OPTION_REDACT] = { "redact", 0, NULL, "leave out arguments, paths, and names of users, programs and threads" },
 	[OPTION_HOST] = { "host", 0, "NAME", "parquet: where the snapshot was taken (default this host)" },
+	[OPTION_CORE] = { "core", 0, "FILE", "bundle: also a core dump of the same process" },
 	{ 0 },
 };
 
-/* What a format is made from: the store; a file of the spool, copied unchanged; the trace, which is decoded again. */
-enum origin { FROM_STORE, FROM_SPOOL, FROM_TRACE };
+/* What a format is made from: the store; a file of the spool, copied unchanged; the trace, which is decoded again;
+ * all of these. */
+enum origin { FROM_STORE, FROM_SPOOL, FROM_TRACE, FROM_PARTS };
 
 static const struct {
 	const char *format;
 	enum origin origin;
-} unselected_formats[] = {
-	{ "store", FROM_SPOOL }, { "perfdata", FROM_SPOOL }, { "json", FROM_SPOOL }, { "autofdo", FROM_TRACE }
-};
+} unselected_formats[] = { { "store", FROM_SPOOL },
+			   { "perfdata", FROM_SPOOL },
+			   { "json", FROM_SPOOL },
+			   { "autofdo", FROM_TRACE },
+			   { "bundle", FROM_PARTS } };
 
 struct export_output {
 	const char *format, *path; /* path NULL: standard output */
@@ -82,7 +87,8 @@ struct export
 	/* Opened when a format first needs the store; its snapshot likewise, unless the input is a file. */
 	struct named_store input;
 	struct export_options options;
-	char host[256]; /* "": unknown */
+	const char *core; /* or NULL */
+	char host[256];   /* "": unknown */
 };
 
 static void export_done(struct export *e)
@@ -332,6 +338,103 @@ static int export_trace(struct export *e, struct export_output *out)
 	return rc;
 }
 
+/* A directory's description; other inputs have none. */
+static int open_part_quietly(const struct export *e, int *ret)
+{
+	_cleanup_close_ int at = open(e->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (at >= 0)
+		*ret = openat(at, "snapshot.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return at < 0 || *ret < 0 ? -errno : 0;
+}
+
+static int read_whole(int fd, char **ret, size_t *ret_size)
+{
+	struct stat st;
+	char *text;
+
+	if (fstat(fd, &st) < 0 || !(text = calloc(1, (size_t)st.st_size + 1)))
+		return -ENOMEM;
+	if (io_pread(fd, text, (size_t)st.st_size, 0) != st.st_size) {
+		free(text);
+		return -EIO;
+	}
+	*ret = text;
+	*ret_size = (size_t)st.st_size;
+	return 0;
+}
+
+/* What may leave in a redacted bundle: the store and the description. */
+static int bundle_redacted(struct export *e, struct export_output *out, struct bundle_parts *p)
+{
+	_cleanup_close_ int json = -1, clean = trace_store_temporary(), store = -1;
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	int rc = clean < 0 ? report_absent(e, "description", -errno) : export_open_local(e, "store", &store);
+
+	if (rc == STATUS_OK && !named_store_is_path(e->name))
+		rc = export_open_file(e, "json", &json);
+	else if (rc == STATUS_OK && open_part_quietly(e, &json) < 0)
+		json = -1;
+	if (rc != STATUS_OK)
+		return rc;
+	if (json >= 0) {
+		rc = redaction_description(json, clean);
+		if (rc == 0)
+			rc = read_whole(clean, &text, &size);
+		if (rc < 0)
+			return report_absent(e, "description", rc);
+	}
+	p->store = store;
+	p->snapshot = text;
+	rc = output_open(out, store);
+	return rc != STATUS_OK ? rc : output_close(out, bundle_write(out->fd, p));
+}
+
+/* Decodes once, to learn which files the decode needs. */
+static int bundle_whole(struct export *e, struct export_output *out, struct bundle_parts *p)
+{
+	_cleanup_(bundle_files_done) struct bundle_files files = { 0 };
+	_cleanup_(local_decode_done) struct local_decode d = { LOCAL_DECODE_NONE, .client = e->client,
+							       .on_result = export_on_result, .bundled = &files };
+	_cleanup_close_ int store = trace_store_temporary();
+	_cleanup_free_ char *text = NULL;
+	int rc = store < 0 ? report_absent(e, "store", -errno) : export_open_trace(e, &d);
+
+	if (rc == STATUS_OK && strcmp(d.type, "perf.data") != 0)
+		return client_usage(e->client, "a bundle is made of a snapshot of csightd or a perf.data file");
+	if (rc == STATUS_OK)
+		rc = local_decode_to(&d, "store", store);
+	if (rc != STATUS_OK)
+		return rc;
+	if (d.finder.snapshot && !(text = json_text(d.finder.snapshot, JSON_PRETTY)))
+		return report_absent(e, "description", -ENOMEM);
+	p->trace = d.input;
+	p->directory = d.finder.dir;
+	p->snapshot = text;
+	p->files = &files;
+	rc = output_open(out, d.input);
+	return rc != STATUS_OK ? rc : output_close(out, bundle_write(out->fd, p));
+}
+
+static int export_bundle(struct export *e, struct export_output *out)
+{
+	_cleanup_close_ int core = -1;
+	struct bundle_parts parts = { .trace = -1, .directory = -1, .store = -1, .core = -1 };
+
+	if (e->core && e->input.redacted)
+		return client_usage(e->client, "a core dump cannot be redacted");
+	if (e->core) {
+		core = open(e->core, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		if (core < 0) {
+			client_error("cannot open %s: %s", esc(e->core), strerror(errno));
+			return STATUS_FAILED;
+		}
+		parts.core = core;
+	}
+	return e->input.redacted ? bundle_redacted(e, out, &parts) : bundle_whole(e, out, &parts);
+}
+
 static void print_output(struct client *c, const struct export_output *out)
 {
 	if (c->json) {
@@ -443,6 +546,9 @@ static int export_parse_option(struct export *e, int option, const char *value)
 	case OPTION_REDACT:
 		e->input.redacted = true;
 		return 0;
+	case OPTION_CORE:
+		e->core = value;
+		return 0;
 	case OPTION_HOST:
 		if (strlen(value) >= sizeof(e->host))
 			return client_usage(e->client, "--host: a name has at most %zu characters",
@@ -482,9 +588,11 @@ static int export_parse(struct export *e)
 
 static int export_run(struct client *c)
 {
-	static int (*const export_from[])(struct export * e, struct export_output * out) = {
-		[FROM_STORE] = export_store, [FROM_SPOOL] = export_file, [FROM_TRACE] = export_trace
-	};
+	static int (*const export_from[])(struct export * e,
+					  struct export_output * out) = { [FROM_STORE] = export_store,
+									  [FROM_SPOOL] = export_file,
+									  [FROM_TRACE] = export_trace,
+									  [FROM_PARTS] = export_bundle };
 	_cleanup_(export_done) struct export e = { .client = c, .input = NAMED_STORE_NONE, .options = EXPORT_DEFAULTS };
 	int rc;
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/bundle.h"
 #include "client/debuginfod.h"
 #include "client/finder.h"
 #include "lib/base/util.h"
@@ -220,6 +221,10 @@ int finder_open(struct finder *f, const struct decoder_event *q, char *ret_reaso
 	}
 	if (known && json_get_str(known, "missing", &missing) == 0 && !*checked_build_id(q))
 		return set_reason(ret_reason, size, missing);
+	if (f->bundle) {
+		fd = bundle_find(f->bundle, f->dir, q);
+		return fd < 0 ? set_reason(ret_reason, size, "the bundle does not have it") : fd;
+	}
 	if (f->index != (int64_t)q->index + 1 || f->debug != !!q->debug || !q->attempt)
 		(q->debug ? gather_debug_candidates : gather_image_candidates)(f, q);
 	f->index = (int64_t)q->index + 1;

@@ -21,6 +21,7 @@ struct finder {
 	json_object *snapshot; /* snapshot.json, or NULL; owned by the caller */
 	const char *dirs[FINDER_DIRS_MAX];
 	size_t n_dirs;
+	json_object *bundle; /* the index of the bundle that dir is of, which has all files; or NULL */
 	/* Candidates for the most recently requested image. */
 	char **paths;
 	size_t n_paths, next;

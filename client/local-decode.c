@@ -36,6 +36,8 @@ void local_decode_done(struct local_decode *o)
 		while (waitpid(o->pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	json_object_put(o->finder.snapshot);
+	json_object_put(o->finder.bundle);
+	bundle_remove(o->unpacked);
 	json_object_put(o->options);
 	json_object_put(o->result);
 }
@@ -183,6 +185,34 @@ void local_decode_set_options(struct local_decode *d, const struct trace_options
 	d->finder.n_dirs = o->n_dirs;
 }
 
+static int open_trace(struct local_decode *d, const char *name)
+{
+	d->input = openat(d->finder.dir, "trace.perf.data", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return d->input < 0 ? report_failure("open trace.perf.data of", name, -errno) : STATUS_OK;
+}
+
+/* Unpacks a bundle, and opens it as the snapshot directory that it is made of, or its perf.data file. */
+static int open_bundle(struct local_decode *d, const char *name)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	int rc = bundle_unpack(d->input, &d->unpacked);
+
+	if (rc < 0)
+		return report_failure("unpack the bundle", name, rc);
+	closep(&d->input);
+	d->finder.dir = open(d->unpacked, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	rc = d->finder.dir < 0 ? -errno : io_read_file(d->finder.dir, BUNDLE_INDEX, SNAPSHOT_JSON_MAX, &text, &size);
+	if (rc == 0)
+		rc = json_parse(text, size, &d->finder.bundle);
+	if (rc == 0 && !json_object_is_type(d->finder.bundle, json_type_object))
+		rc = -EBADMSG;
+	if (rc < 0)
+		return report_failure("read the index of the bundle", name, rc);
+	return faccessat(d->finder.dir, "snapshot.json", F_OK, 0) == 0 ? open_snapshot_directory(d, name)
+								       : open_trace(d, name);
+}
+
 int local_decode_open_input(struct local_decode *d, const char *name)
 {
 	bool is_stdin = strcmp(name, "-") == 0;
@@ -199,6 +229,8 @@ int local_decode_open_input(struct local_decode *d, const char *name)
 		client_error("standard input is decoded in order only as bare trace, which requires --regs FILE");
 		return STATUS_FAILED;
 	}
+	if (S_ISREG(st.st_mode) && !d->regs && bundle_is(d->input))
+		return open_bundle(d, d->name);
 	if (!S_ISDIR(st.st_mode))
 		return d->regs ? open_regs(d) : check_file_type(d, d->name);
 	if (d->regs) {
@@ -331,6 +363,8 @@ static int handle_event(struct local_decode *d, const struct decoder_event *e, b
 		fd = finder_open(&d->finder, e, reason, sizeof(reason));
 		if (d->served)
 			served_files_add(d->served, &d->finder, e, fd);
+		if (d->bundled)
+			bundle_keep(d->bundled, e, fd);
 		rc = decoder_reply_image(d->job, e->index, fd, reason);
 		closep(&fd);
 		/* If the decoder has ended, the next decoder_receive() reports it. */

@@ -5,6 +5,7 @@
 #ifndef CSIGHT_CLIENT_LOCAL_DECODE_H
 #define CSIGHT_CLIENT_LOCAL_DECODE_H
 
+#include "client/bundle.h"
 #include "client/output-files.h"
 #include "client/finder.h"
 #include "lib/base/json.h"
@@ -23,8 +24,10 @@ struct local_decode {
 	/* NULL: the result is kept in result, and freed by local_decode_done() */
 	void (*on_result)(struct client *c, json_object *result);
 	json_object *result;
-	json_object *served;  /* NULL, or the caller's array for served_files_add() */
-	struct finder finder; /* local_decode_open_input() sets its directory and snapshot */
+	struct bundle_files *bundled; /* NULL, or the caller's for bundle_keep() */
+	char *unpacked;               /* the directory of a bundle; freed by local_decode_done() */
+	json_object *served;          /* NULL, or the caller's array for served_files_add() */
+	struct finder finder;         /* local_decode_open_input() sets its directory and snapshot */
 	/* Set by local_decode_open_input(). */
 	const char *name; /* of the input, for messages */
 	const char *type; /* of the input, as in lib/decoder/decoder.h */

@@ -22,6 +22,7 @@ csight_SOURCES += client/call-groups.c client/call-groups.h client/call-groups-o
 	client/call-list.c client/call-list.h client/call-tree.c client/call-tree.h client/cmd-explain.c \
 	client/explanation.c client/explanation.h client/explanation-output.c client/explanation-output.h \
 	client/call-list-typical.c client/library-code.c client/library-code.h client/waker.c client/waker.h
+csight_SOURCES += client/bundle.c client/bundle.h
 csight_SOURCES += client/metrics.c client/metrics.h
 csight_SOURCES += client/debuginfod.c client/debuginfod.h client/unnamed.c client/unnamed.h
 csight_SOURCES += client/redaction.c client/redaction.h client/decode-cache.c client/decode-cache.h client/served-files.c client/served-files.h \

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "client/format.h"
+#include "client/bundle.h"
 #include "client/named-store.h"
 #include "client/trace-store.h"
 #include "client/unnamed.h"
@@ -61,7 +62,7 @@ bool named_store_reads(const struct client *c, int fd)
 		return true;
 	if (io_pread(fd, &head, sizeof(head), 0) != sizeof(head))
 		return false;
-	if (le64toh(head.magic) == STORE_MAGIC)
+	if (le64toh(head.magic) == STORE_MAGIC || bundle_is(fd))
 		return true;
 	/* One that perf wrote to a file says whether it has trace; of others the decode does. */
 	if (le64toh(head.magic) == PD_MAGIC && le64toh(head.size) == PD_HEADER_SIZE &&
@@ -70,12 +71,29 @@ bool named_store_reads(const struct client *c, int fd)
 	return is_perf_data(head.magic);
 }
 
+/* Returns an exit status, or -ENOENT: the bundle has a trace. */
+static int open_bundled_store(const char *name, int fd, int *ret)
+{
+	_cleanup_close_ int to = trace_store_temporary();
+	int rc = to < 0 ? -errno : bundle_extract_store(fd, to);
+
+	if (rc == -ENOENT)
+		return rc;
+	if (rc < 0) {
+		client_error("cannot read the bundle %s: %s", esc(name), strerror(-rc));
+		return STATUS_FAILED;
+	}
+	*ret = TAKE_FD(to);
+	return STATUS_OK;
+}
+
 /* Opens the store of a file or directory, or decodes it if it is a trace. */
 static int open_named_file(struct client *c, const char *name, struct named_store *ret)
 {
 	bool directory = false;
 	_cleanup_close_ int fd = open_store_file(name, &directory);
 	uint64_t magic = 0;
+	int rc;
 
 	/* With options of a decode, a snapshot directory is decoded again. */
 	if (directory && (fd == -ENOENT || trace_options_given(&c->trace)))
@@ -91,7 +109,9 @@ static int open_named_file(struct client *c, const char *name, struct named_stor
 		ret->fd = TAKE_FD(fd);
 		return STATUS_OK;
 	}
-	if (!c->trace.regs && !is_perf_data(magic))
+	if (bundle_is(fd) && (rc = open_bundled_store(name, fd, &ret->fd)) != -ENOENT)
+		return rc;
+	if (!c->trace.regs && !is_perf_data(magic) && !bundle_is(fd))
 		return report_unknown_file(name);
 	return trace_store_open(c, name, &ret->fd, &ret->store);
 }

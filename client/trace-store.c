@@ -260,7 +260,8 @@ int trace_store_open(struct client *c, const char *name, int *ret_fd, struct sto
 	rc = local_decode_open_input(&t.decode, name);
 	if (rc != STATUS_OK)
 		return rc;
-	rc = decode_cache_open(&t.cache, path);
+	/* Each unpacking of a bundle has other files. */
+	rc = t.decode.unpacked ? 0 : decode_cache_open(&t.cache, path);
 	if (rc < 0)
 		report_cache(path, rc);
 	/* An input that cannot be identified is decoded each time; the decoder reports what is wrong with it. */

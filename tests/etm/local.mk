@@ -10,7 +10,7 @@ TESTS += tests/etm/unit-native tests/etm/unit-continuity tests/etm/unit-guard te
 # Made-up traces with their truth; traces from files.
 generate_sources = tests/etm/generate.c tests/etm/generate.h tests/etm/generate-packets.c tests/etm/generate-parts.h \
 	tests/etm/generate-program.c
-trace_sources = tests/etm/trace.c tests/etm/trace.h client/debuginfod.c client/finder.c
+trace_sources = tests/etm/trace.c tests/etm/trace.h client/debuginfod.c client/bundle.c client/finder.c
 check_PROGRAMS += tests/etm/unit-generate tests/etm/outlets tests/etm/fuzz-engines
 tests_etm_unit_generate_SOURCES = tests/etm/unit-generate.c $(generate_sources)
 tests_etm_unit_generate_LDADD = lib/etm/libetm.la lib/base/libbase.la
