@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* csight run --emu: executes qemu-aarch64 with the plugin in place of csight, so that terminal, signals and exit status
- * are the program's own. With --snapshot, or a csightd for this run alone, qemu is a child instead, and is not reaped
- * before the snapshot is taken, so that its process ID stays valid.
+/* csight run: executes the program in place of csight, so that terminal, signals and exit status are the program's own;
+ * with --emu, qemu-aarch64 with the plugin. With --snapshot, or a csightd for this run alone, the program is a child
+ * instead, and is not reaped before the snapshot is taken, so that its process ID stays valid. A process of the trace
+ * units is armed before it executes the program.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -38,7 +40,7 @@ enum {
 };
 
 static const struct verb_option options[] = {
-	[OPTION_EMU] = { "emu", 0, NULL, "use the emulated trace unit (required)" },
+	[OPTION_EMU] = { "emu", 0, NULL, "use the emulated trace unit, rather than those of the machine" },
 	[OPTION_SNAPSHOT] = { "snapshot", 0, NULL, "take a snapshot when the program ends" },
 	[OPTION_CLOCK] = { "clock", 0, "virtual|wall", "time without that of the emulator (default), or real time" },
 	[OPTION_RETSTACK] = { "retstack", 0, "on|off",
@@ -71,6 +73,36 @@ static int fail_program(const char *program, const char *why)
 {
 	client_error("cannot run %s under the emulated trace unit: %s", esc(program), why);
 	return STATUS_FAILED;
+}
+
+static int fail_native(const char *program, const char *why)
+{
+	client_error("cannot run %s under the trace units: %s", esc(program), why);
+	return STATUS_FAILED;
+}
+
+/* Refuses options that the machine's trace units do not have. Returns -1, or the exit status. */
+static int check_native(struct client *c, const struct run_options *run)
+{
+	const struct {
+		const char *name;
+		bool given;
+	} emulated[] = {
+		{ "clock", run->clock },
+		{ "retstack", run->retstack },
+		{ "branch-broadcast", run->broadcast },
+		{ "cycle-threshold", run->threshold },
+		{ "rings", run->rings },
+		{ "truth", run->truth },
+		{ "truth-stacks", run->stacks },
+		{ "sysroot", run->sysroot },
+	};
+
+	for (size_t i = 0; i < ELEMENTS(emulated); i++)
+		if (emulated[i].given)
+			return client_usage(c, "--%s is an option of the emulated trace unit: it needs --emu",
+					    emulated[i].name);
+	return -1;
 }
 
 static int run_parse(struct client *c, struct run_options *ret)
@@ -109,8 +141,6 @@ static int run_parse(struct client *c, struct run_options *ret)
 	}
 	if (o == CLIENT_STOP)
 		return c->status;
-	if (!ret->emu)
-		return client_usage(c, "--emu is required: only programs under the emulated trace unit can be started");
 	if (!c->argc)
 		return client_usage(c, "missing program");
 	if (ret->clock && strcmp(ret->clock, "virtual") != 0 && strcmp(ret->clock, "wall") != 0)
@@ -133,7 +163,7 @@ static int run_parse(struct client *c, struct run_options *ret)
 		return client_usage(c, "--assert has no effect without --snapshot");
 	if (ret->rings && parse_i64(ret->rings, 1, EMU_RINGS_MAX, &n) < 0)
 		return client_usage(c, "--rings: '%s' is not a number from 1 to %d", esc(ret->rings), EMU_RINGS_MAX);
-	return -1;
+	return ret->emu ? -1 : check_native(c, ret);
 }
 
 /* Appends NAME=VALUE to the arguments of the plugin. Commas are doubled, since a single one ends the value. */
@@ -266,11 +296,25 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 
 static const int passed_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 };
 
+/* The child of a fork: executes the program, if there is a gate when that is opened. */
+static void execute_child(struct client *c, char *const *argv, const int *gate)
+{
+	char opened;
+
+	if (gate) {
+		close(gate[1]);
+		if (read(gate[0], &opened, 1) != 1)
+			_exit(STATUS_FAILED);
+	}
+	execv(argv[0], argv);
+	_exit((gate ? fail_native : fail_program)(c->argv[0], strerror(errno)));
+}
+
 /*
- * Starts the program. Signals that come meanwhile wait until its process ID is known, so that none is lost. Negative
- * errno.
+ * Starts the program. Signals that come meanwhile wait until its process ID is known, so that none is lost. gate: a
+ * pipe from which the child reads a byte before it executes the program; or NULL. Negative errno.
  */
-static int start_program(struct client *c, char *const *argv)
+static int start_program(struct client *c, char *const *argv, const int *gate)
 {
 	const struct sigaction action = { .sa_sigaction = pass_on, .sa_flags = SA_SIGINFO };
 	sigset_t passed, before;
@@ -284,8 +328,7 @@ static int start_program(struct client *c, char *const *argv)
 	pid = fork();
 	if (pid == 0) {
 		sigprocmask(SIG_SETMASK, &before, NULL);
-		execv(argv[0], argv);
-		_exit(fail_program(c->argv[0], strerror(errno)));
+		execute_child(c, argv, gate);
 	}
 	program = pid;
 	for (size_t i = 0; pid > 0 && i < ELEMENTS(passed_signals); i++) {
@@ -313,8 +356,7 @@ static int wait_program(pid_t pid, siginfo_t *ret)
 static int fail_snapshot(struct client *c, int rc)
 {
 	if (rc == -ENODATA || rc == -EOPNOTSUPP || rc == -ESRCH)
-		client_error("no snapshot of %s: the program did not run under the emulated trace unit",
-			     esc(c->argv[0]));
+		client_error("no snapshot of %s: the program was not recorded", esc(c->argv[0]));
 	return client_daemon_failed(c, rc);
 }
 
@@ -337,14 +379,12 @@ static int take_snapshot(struct client *c, pid_t pid, const struct run_options *
 	return rc;
 }
 
-static int run_as_child(struct client *c, char *const *argv, const struct run_options *run,
-			const struct private_daemon *d)
+/* Waits for the end of the program, and takes the snapshot. Returns the exit status. */
+static int await_child(struct client *c, pid_t pid, const struct run_options *run, const struct private_daemon *d)
 {
-	int rc, failed = STATUS_OK, pid = start_program(c, argv);
+	int rc, failed = STATUS_OK;
 	siginfo_t end;
 
-	if (pid < 0)
-		return fail_program(c->argv[0], strerror(-pid));
 	rc = wait_program(pid, &end);
 	if (rc < 0)
 		return fail_program(c->argv[0], strerror(-rc));
@@ -357,6 +397,88 @@ static int run_as_child(struct client *c, char *const *argv, const struct run_op
 		return 128 + end.si_status;
 	/* A status of the program that is a failure says more. */
 	return end.si_status ? end.si_status : failed;
+}
+
+static int run_as_child(struct client *c, char *const *argv, const struct run_options *run,
+			const struct private_daemon *d)
+{
+	int pid = start_program(c, argv, NULL);
+
+	return pid < 0 ? fail_program(c->argv[0], strerror(-pid)) : await_child(c, pid, run, d);
+}
+
+static int arm_process(struct client *c, pid_t pid, const struct run_options *run)
+{
+	struct csight_arm_options arm = { .size = sizeof(arm),
+					  .cycles = run->cycles,
+					  .no_timestamps = run->no_timestamps,
+					  .no_contexts = run->no_contexts };
+	int rc;
+
+	if (run->ring_size)
+		parse_size(run->ring_size, &arm.ring_size);
+	rc = csight_arm(c->daemon, pid, &arm, NULL);
+	return rc < 0 ? client_daemon_failed(c, rc) : STATUS_OK;
+}
+
+/* The child is armed while it waits at the gate. */
+static int run_armed_child(struct client *c, char *const *argv, const struct run_options *run)
+{
+	static const struct private_daemon none;
+	int gate[2], pid, rc;
+
+	if (pipe2(gate, O_CLOEXEC) < 0)
+		return fail_native(c->argv[0], strerror(errno));
+	pid = start_program(c, argv, gate);
+	close(gate[0]);
+	if (pid < 0) {
+		close(gate[1]);
+		return fail_native(c->argv[0], strerror(-pid));
+	}
+	rc = arm_process(c, pid, run);
+	if (rc == STATUS_OK && write(gate[1], "", 1) != 1)
+		rc = fail_native(c->argv[0], strerror(errno));
+	/* Without the byte, the child ends. */
+	close(gate[1]);
+	if (rc == STATUS_OK)
+		return await_child(c, pid, run, &none);
+	program = 0;
+	waitpid(pid, NULL, 0);
+	return rc;
+}
+
+/* Runs a program under the trace units of the machine. */
+static int run_natively(struct client *c, const struct run_options *run)
+{
+	char path[PATH_MAX];
+	struct reason why = { "" };
+	char **argv;
+	int rc;
+
+	if (!guest_find(c->argv[0], path, sizeof(path), &why))
+		return fail_native(c->argv[0], why.text);
+	if (access(path, X_OK) < 0)
+		return fail_native(c->argv[0], strerror(errno));
+	rc = client_connect(c);
+	if (rc != 0)
+		return rc;
+	argv = calloc((size_t)c->argc + 1, sizeof(*argv));
+	if (!argv)
+		return fail_native(c->argv[0], strerror(ENOMEM));
+	memcpy(argv, c->argv, (size_t)c->argc * sizeof(*argv));
+	argv[0] = path;
+	if (run->snapshot) {
+		rc = run_armed_child(c, argv, run);
+	} else {
+		rc = arm_process(c, getpid(), run);
+		if (rc == STATUS_OK) {
+			fflush(stdout);
+			execv(path, argv);
+			rc = fail_native(c->argv[0], strerror(errno));
+		}
+	}
+	free(argv);
+	return rc;
 }
 
 /* Runs the emulator, with its arguments before those of the program. */
@@ -395,6 +517,8 @@ static int run_verb(struct client *c)
 	rc = run_parse(c, &run);
 	if (rc >= 0)
 		return rc;
+	if (!run.emu)
+		return run_natively(c, &run);
 	if (!guest_find(c->argv[0], program_path, sizeof(program_path), &why) ||
 	    !guest_program(program_path, &guest, &why))
 		return fail_program(c->argv[0], why.text);
@@ -418,8 +542,8 @@ static int run_verb(struct client *c)
 
 const struct verb cmd_run = {
 	.name = "run",
-	.arguments = "--emu -- PROGRAM [ARGUMENT...]",
-	.summary = "run a program under the emulated trace unit and record it",
+	.arguments = "[--emu] -- PROGRAM [ARGUMENT...]",
+	.summary = "run a program and record it from its first instruction",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET | VERB_PROGRAM,
 	.options = options,
 	.run = run_verb,
