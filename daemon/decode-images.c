@@ -2,21 +2,19 @@
 #include "config.h"
 
 #include <fcntl.h>
-#include <limits.h>
-#include <pwd.h>
 #include <string.h>
-#include <sys/fsuid.h>
 
-#include "daemon/capture/process/file-identity.h"
 #include "daemon/decode-images.h"
+#include "daemon/opener.h"
 #include "lib/base/escape.h"
-#include "lib/base/io.h"
 #include "lib/base/log.h"
-#include "lib/decoder/debug-places.h"
+
+enum { SOCKET_MAX = 108 }; /* as of sun_path */
 
 struct decode_images {
 	unsigned refs; /* the owner's, and one for each file that is being opened */
 	struct decode_images_options o;
+	char opener[SOCKET_MAX]; /* a copy for other threads */
 	bool ended;
 };
 
@@ -26,7 +24,8 @@ int decode_images_new(const struct decode_images_options *options, struct decode
 
 	if (!i)
 		return -ENOMEM;
-	*i = (struct decode_images){ 1, *options, false };
+	*i = (struct decode_images){ .refs = 1, .o = *options };
+	snprintf(i->opener, sizeof(i->opener), "%s", options->opener ? options->opener : "");
 	snapshot_ref(i->o.snapshot);
 	json_object_get(i->o.info);
 	*ret = i;
@@ -72,102 +71,23 @@ struct opening {
 	uid_t uid;
 	gid_t gid;
 	int fd;
-	const char *reason;
+	struct reason reason;
 };
-
-static bool same_file(const struct file_identity *a, const struct file_identity *b)
-{
-	return a->inode == b->inode && a->size == b->size && a->mtime == b->mtime && a->major == b->major &&
-	       a->minor == b->minor;
-}
-
-/* Opens a regular file of a file system of the kernel: the decoder would wait for others without end. */
-static int open_path(const char *path)
-{
-	_cleanup_close_ int at = open(path, O_PATH | O_CLOEXEC);
-	struct file_identity is;
-	char link[32];
-
-	if (at < 0 || file_identify(at, &is) < 0 || !is.regular || !file_kernel_served_for_sure(at, &is, 0))
-		return -1;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", at);
-	return open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-}
-
-static void open_image(struct opening *o)
-{
-	struct file_identity is;
-
-	o->fd = open_path(o->path);
-	if (o->fd < 0) {
-		o->reason = "the file cannot be opened";
-		return;
-	}
-	if (file_identify(o->fd, &is) == 0 && is.regular && same_file(&is, &o->want))
-		return;
-	closep(&o->fd);
-	o->reason = "the file has changed since the snapshot";
-}
-
-/* The decoder is not trusted: it gets no other files of the owner than such as may be debug files. */
-static bool is_elf_file(int fd)
-{
-	struct file_identity is;
-	char start[4];
-
-	return file_identify(fd, &is) == 0 && is.regular && io_pread(fd, start, sizeof(start), 0) == sizeof(start) &&
-	       memcmp(start, "\177ELF", sizeof(start)) == 0;
-}
-
-/* Where the clients of debuginfod keep what they fetched for the owner. False: unknown. */
-static bool find_cache(uid_t uid, char *ret, size_t size)
-{
-	const char *home = uid == getuid() ? getenv("HOME") : NULL;
-	struct passwd entry, *found = NULL;
-	char text[4096];
-
-	if (!home && getpwuid_r(uid, &entry, text, sizeof(text), &found) == 0 && found)
-		home = entry.pw_dir;
-	return home && home[0] == '/' && (size_t)snprintf(ret, size, "%s/.cache/debuginfod_client", home) < size;
-}
-
-static void open_debug(struct opening *o, const char *cache)
-{
-	const struct debug_wish wish = {
-		.path = o->path, .program = o->program, .build_id = o->build_id, .link = o->link, .cache = cache
-	};
-	_cleanup_(debug_places_done) struct debug_places places = { 0 };
-	uint64_t skip = o->skip;
-
-	o->reason = "there is no such file";
-	if (debug_places_list(&wish, &places) < 0)
-		return;
-	for (size_t n = 0; n < places.n; n++) {
-		o->fd = open_path(places.paths[n]);
-		if (o->fd >= 0 && is_elf_file(o->fd) && skip-- == 0)
-			return;
-		closep(&o->fd);
-	}
-}
 
 static void run_opening(struct user_work *w)
 {
 	struct opening *o = container_of(w, struct opening, work);
-	uid_t uid = geteuid();
-	gid_t gid = getegid();
-	char cache[PATH_MAX];
-	bool cached = o->debug && find_cache(o->uid, cache, sizeof(cache));
+	const struct opener_file f = { .uid = o->uid,
+				       .gid = o->gid,
+				       .debug = o->debug,
+				       .want = o->want,
+				       .skip = o->skip,
+				       .path = o->path,
+				       .build_id = o->build_id,
+				       .link = o->link,
+				       .program = o->program };
 
-	/* These calls apply to this thread only, and also drop root's rights over files. csightd has no other groups.
-	 */
-	setfsgid(o->gid);
-	setfsuid(o->uid);
-	if (o->debug)
-		open_debug(o, cached ? cache : NULL);
-	else
-		open_image(o);
-	setfsuid(uid);
-	setfsgid(gid);
+	o->fd = opener_open_file(o->images->opener, &f, &o->reason);
 }
 
 static void opening_free(struct opening *o)
@@ -189,7 +109,7 @@ static void opening_ran(struct user_work *w)
 	struct decode_images *i = o->images;
 
 	if (!o->answered)
-		answer(i, o->index, o->fd, o->reason);
+		answer(i, o->index, MAX(o->fd, -1), o->reason.text[0] ? o->reason.text : "it cannot be opened");
 	if (o->fd >= 0)
 		target_file_unref(target_file_new(i->o.queues, o->uid, 0, o->fd));
 	decode_images_unref(i);

@@ -20,6 +20,7 @@ struct decode_images;
 struct decode_images_options {
 	struct event_base *base;
 	struct user_queues *queues; /* to open files by path */
+	const char *opener;         /* socket of csight-opener; NULL or empty: none */
 	struct snapshot *snapshot;
 	int dir;           /* the snapshot's directory; borrowed until decode_images_end() */
 	json_object *info; /* snapshot.json */

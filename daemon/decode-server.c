@@ -36,7 +36,8 @@ struct decode_server {
 	char path[PATH_MAX];
 	uid_t uid;
 	gid_t gid;
-	pid_t pid; /* 0: not running */
+	char socket[PATH_MAX]; /* of its unit; empty: none */
+	pid_t pid;             /* 0: not running, or of its unit */
 	int fd;
 	struct event *event, *restart;
 	uint64_t since_ns; /* CLOCK_MONOTONIC of the last start */
@@ -106,6 +107,14 @@ static void close_socket(struct decode_server *d)
 	closep(&d->fd);
 }
 
+static void lose_server(struct decode_server *d, const char *why)
+{
+	snprintf(d->why, sizeof(d->why), "%s", why);
+	log_error("%s; restarting it", d->why);
+	d->events.lost(d->data);
+	schedule_restart(d);
+}
+
 static void on_server(evutil_socket_t fd, short what, void *data)
 {
 	struct decode_server *d = data;
@@ -118,9 +127,23 @@ static void on_server(evutil_socket_t fd, short what, void *data)
 	}
 	if (rc == -EAGAIN)
 		return;
-	/* The socket is closed, or the message is invalid. SIGCHLD reports the end of the server. */
+	/* The socket is closed, or the message is invalid. SIGCHLD reports the end of a server that is a child. */
 	close_socket(d);
-	decode_server_kill(d);
+	if (d->pid > 0)
+		decode_server_kill(d);
+	else
+		lose_server(d, "csight-decode ended unexpectedly (csight-decode@.service)");
+}
+
+/* Its unit, or where that is not there, a child. */
+static int reach_server(struct decode_server *d)
+{
+	int rc = d->socket[0] ? decoder_connect(d->socket, &d->fd) : -ENOENT;
+
+	d->pid = 0;
+	if (rc == -ENOENT || rc == -ECONNREFUSED)
+		rc = decoder_spawn(d->path, d->uid, d->gid, &d->pid, &d->fd);
+	return rc;
 }
 
 static void start_server(struct decode_server *d)
@@ -128,12 +151,14 @@ static void start_server(struct decode_server *d)
 	int rc;
 
 	d->since_ns = now_ns(CLOCK_MONOTONIC);
-	rc = decoder_spawn(d->path, d->uid, d->gid, &d->pid, &d->fd);
+	rc = reach_server(d);
 	if (rc < 0) {
 		d->pid = 0;
 		d->fd = -1;
 		snprintf(d->why, sizeof(d->why), "cannot start csight-decode: %s%s", strerror(-rc),
-			 rc == -EPERM ? " (running it as another user requires CAP_SETUID and CAP_SETGID)" : "");
+			 rc == -EPERM ? " (without csight-decode.socket, running it as another user requires "
+					"CAP_SETUID and CAP_SETGID)"
+				      : "");
 		log_error("%s: %s", d->path, d->why);
 		schedule_restart(d);
 		d->events.lost(d->data);
@@ -144,7 +169,10 @@ static void start_server(struct decode_server *d)
 	d->event = event_new(d->base, d->fd, EV_READ | EV_PERSIST, on_server, d);
 	if (d->event)
 		event_add(d->event, NULL);
-	log_debug("csight-decode is process %d", (int)d->pid);
+	if (d->pid)
+		log_debug("csight-decode is process %d", (int)d->pid);
+	else
+		log_debug("csight-decode is of the unit of %s", d->socket);
 	d->events.ready(d->data);
 }
 
@@ -153,27 +181,27 @@ static void on_restart(evutil_socket_t fd, short what, void *data)
 	start_server(data);
 }
 
-int decode_server_new(struct event_base *base, const char *user, const struct decode_server_events *events, void *data,
-		      struct decode_server **ret)
+int decode_server_new(const struct decode_server_options *o, struct decode_server **ret)
 {
 	struct decode_server *d = calloc(1, sizeof(*d));
 	int rc;
 
 	if (!d)
 		return -ENOMEM;
-	d->base = base;
-	d->events = *events;
-	d->data = data;
+	d->base = o->base;
+	d->events = o->events;
+	d->data = o->data;
+	snprintf(d->socket, sizeof(d->socket), "%s", o->socket ? o->socket : "");
 	d->fd = -1;
 	TAILQ_INIT(&d->logs);
 	snprintf(d->why, sizeof(d->why), "csight-decode is not running");
-	d->restart = evtimer_new(base, on_restart, d);
-	rc = d->restart ? decoder_user(user, &d->uid, &d->gid) : -ENOMEM;
+	d->restart = evtimer_new(o->base, on_restart, d);
+	rc = d->restart ? decoder_user(o->user, &d->uid, &d->gid) : -ENOMEM;
 	if (rc == -ESRCH)
 		log_error(
 		    "cannot run csight-decode as user \"%s\": there is no such user; create it (systemd-sysusers), or "
 		    "name another one with decode-user",
-		    esc(user));
+		    esc(o->user));
 	if (rc < 0) {
 		decode_server_free(d);
 		return rc;
@@ -250,20 +278,22 @@ void decode_server_kill(struct decode_server *d)
 {
 	if (d->pid > 0)
 		kill(d->pid, SIGKILL);
+	else if (d->fd >= 0)
+		/* The end of the socket ends the server, and is reported here as that. */
+		shutdown(d->fd, SHUT_RDWR);
 }
 
 void decode_server_reap(struct decode_server *d)
 {
+	char why[sizeof(d->why)];
 	int status;
 
 	if (d->pid <= 0 || waitpid(d->pid, &status, WNOHANG) != d->pid)
 		return;
-	snprintf(d->why, sizeof(d->why), "csight-decode ended unexpectedly (%s %d)",
+	snprintf(why, sizeof(why), "csight-decode ended unexpectedly (%s %d)",
 		 WIFSIGNALED(status) ? "signal" : "status",
 		 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-	log_error("%s; restarting it", d->why);
 	d->pid = 0;
 	close_socket(d);
-	d->events.lost(d->data);
-	schedule_restart(d);
+	lose_server(d, why);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The decode server: the csight-decode process that forks a child for each job. It is started first and restarted when
- * it ends, after a pause that grows with each failure. On the loop's thread.
+ * The decode server: the csight-decode process that forks a child for each job. It is of a unit of its own, which gives
+ * it its user and limits, or without systemd a child of csightd. It is started first and restarted when it ends, after
+ * a pause that grows with each failure. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_DECODE_SERVER_H
 #define CSIGHT_DAEMON_DECODE_SERVER_H
@@ -18,9 +19,16 @@ struct decode_server_events {
 	void (*ready)(void *data);                           /* the server accepts jobs */
 };
 
-/* user: see decoder_user(). Succeeds too if the server cannot be started now. -ESRCH: there is no such user. */
-int decode_server_new(struct event_base *base, const char *user, const struct decode_server_events *events, void *data,
-		      struct decode_server **ret);
+struct decode_server_options {
+	struct event_base *base;
+	const char *user;   /* see decoder_user() */
+	const char *socket; /* of csight-decode's unit; where it is not active, the program is started here */
+	struct decode_server_events events;
+	void *data;
+};
+
+/* Succeeds too if the server cannot be started now. -ESRCH: there is no such user. */
+int decode_server_new(const struct decode_server_options *options, struct decode_server **ret);
 struct decode_server *decode_server_free(struct decode_server *d);
 
 bool decode_server_ready(const struct decode_server *d);

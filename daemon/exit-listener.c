@@ -50,6 +50,28 @@ static void drop_capability(void)
 	syscall(SYS_capset, &head, sets);
 }
 
+static void set_filter(int fd, const pid_t *pids, size_t n)
+{
+	struct sock_filter code[PIDS_MAX + FILTER_REST];
+	struct sock_fprog program = { .filter = code };
+	unsigned short at = 0;
+
+	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT_WHAT);
+	code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(PROC_EVENT_EXIT), 3, 0);
+	code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(PROC_EVENT_COREDUMP), 2, 0);
+	code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(PROC_EVENT_UID), 1, 0);
+	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT_PID);
+	/* Jumps reach only 255 instructions: each process has its own return. */
+	for (size_t i = 0; i < n && n <= PIDS_MAX / 2; i++) {
+		code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl((uint32_t)pids[i]), 0, 1);
+		code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
+	}
+	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, n <= PIDS_MAX / 2 ? 0 : UINT32_MAX);
+	program.len = at;
+	setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
 static int subscribe(int fd)
 {
 	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = CN_IDX_PROC };
@@ -74,30 +96,33 @@ static void on_readable(evutil_socket_t fd, short what, void *data)
 	exit_listener_read(data);
 }
 
-int exit_listener_new(struct event_base *base, void (*ended)(void *data, const struct exit_event *e), void *data,
-		      struct exit_listener **ret)
+int exit_listener_socket(void)
 {
-	struct exit_listener *l = calloc(1, sizeof(*l));
-	int rc;
+	_cleanup_close_ int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_CONNECTOR);
+	int rc = fd < 0 ? -errno : 0;
 
-	if (!l)
-		return -ENOMEM;
-	l->ended = ended;
-	l->data = data;
-	l->fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_CONNECTOR);
-	rc = l->fd < 0 ? -errno : 0;
 	if (rc == 0) {
-		exit_listener_set(l, NULL, 0);
-		rc = subscribe(l->fd);
+		set_filter(fd, NULL, 0);
+		rc = subscribe(fd);
 	}
 	drop_capability();
-	if (rc == 0) {
-		l->event = event_new(base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
-		rc = l->event && event_add(l->event, NULL) == 0 ? 0 : -ENOMEM;
+	return rc < 0 ? rc : TAKE_FD(fd);
+}
+
+int exit_listener_new(struct event_base *base, int fd, void (*ended)(void *data, const struct exit_event *e),
+		      void *data, struct exit_listener **ret)
+{
+	struct exit_listener *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		close(fd);
+		return -ENOMEM;
 	}
-	if (rc < 0) {
+	*l = (struct exit_listener){ .fd = fd, .ended = ended, .data = data };
+	l->event = event_new(base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
+	if (!l->event || event_add(l->event, NULL) < 0) {
 		exit_listener_free(l);
-		return rc;
+		return -ENOMEM;
 	}
 	*ret = l;
 	return 0;
@@ -116,24 +141,7 @@ struct exit_listener *exit_listener_free(struct exit_listener *l)
 
 void exit_listener_set(struct exit_listener *l, const pid_t *pids, size_t n)
 {
-	struct sock_filter code[PIDS_MAX + FILTER_REST];
-	struct sock_fprog program = { .filter = code };
-	unsigned short at = 0;
-
-	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT_WHAT);
-	code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(PROC_EVENT_EXIT), 3, 0);
-	code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(PROC_EVENT_COREDUMP), 2, 0);
-	code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(PROC_EVENT_UID), 1, 0);
-	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
-	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT_PID);
-	/* Jumps reach only 255 instructions: each process has its own return. */
-	for (size_t i = 0; i < n && n <= PIDS_MAX / 2; i++) {
-		code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl((uint32_t)pids[i]), 0, 1);
-		code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
-	}
-	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, n <= PIDS_MAX / 2 ? 0 : UINT32_MAX);
-	program.len = at;
-	setsockopt(l->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+	set_filter(l->fd, pids, n);
 }
 
 void exit_listener_read(struct exit_listener *l)

@@ -3,8 +3,8 @@
  * The kernel's process connector: with which exit codes the threads of targets end, and which uids they get. Of all
  * mechanisms by which a process that is no parent can learn that, this one is exact for every process, needs no
  * debugger or probe, and exists in Linux 6.1; /proc/PID/stat shows it only until the parent has waited, and a pidfd
- * only since 6.15. It requires CAP_NET_ADMIN until it is opened. A filter in the kernel drops the events of all other
- * processes. On the loop's thread.
+ * only since 6.15. Opening it requires CAP_NET_ADMIN. A filter in the kernel drops the events of all other processes.
+ * On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_EXIT_LISTENER_H
 #define CSIGHT_DAEMON_EXIT_LISTENER_H
@@ -24,9 +24,12 @@ struct exit_event {
 
 struct exit_listener;
 
-/* -EPERM, -EPROTONOSUPPORT, ...: not available here. */
-int exit_listener_new(struct event_base *base, void (*ended)(void *data, const struct exit_event *e), void *data,
-		      struct exit_listener **ret);
+/* Returns a non-blocking socket that is subscribed, without events until exit_listener_set(); or negative errno. */
+int exit_listener_socket(void);
+
+/* fd: of exit_listener_socket(); belongs to the listener in any case. */
+int exit_listener_new(struct event_base *base, int fd, void (*ended)(void *data, const struct exit_event *e),
+		      void *data, struct exit_listener **ret);
 struct exit_listener *exit_listener_free(struct exit_listener *l);
 
 /* Sets the processes to listen for; at first there are none. */

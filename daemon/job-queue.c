@@ -117,7 +117,10 @@ static const char *decode_user(const struct settings *s)
 
 int job_queue_new(const struct job_queue_options *options, struct job_queue **ret)
 {
-	static const struct decode_server_events events = { on_child_ended, on_lost, on_server_ready };
+	struct decode_server_options server = { .base = options->base,
+						.user = decode_user(options->settings),
+						.socket = options->settings->decoder,
+						.events = { on_child_ended, on_lost, on_server_ready } };
 	struct job_queue *j = calloc(1, sizeof(*j));
 	int rc;
 
@@ -132,8 +135,9 @@ int job_queue_new(const struct job_queue_options *options, struct job_queue **re
 		return -ENOMEM;
 	}
 	rc = symbol_cache_new(options->settings->symbols_max, &j->symbol_cache);
+	server.data = j;
 	if (rc == 0)
-		rc = decode_server_new(options->base, decode_user(options->settings), &events, j, &j->decoder);
+		rc = decode_server_new(&server, &j->decoder);
 	if (rc == 0)
 		rc = build_ids_new(options->base, j->decoder, &j->build_ids);
 	if (rc < 0) {

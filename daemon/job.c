@@ -330,6 +330,7 @@ static int start_child(struct job *job)
 	if (!job->event || !job->timer || !job->tick)
 		return -ENOMEM;
 	rc = decode_images_new(&(struct decode_images_options){ .base = j->o.base,
+								.opener = j->o.settings->opener,
 								.queues = j->o.user_queues,
 								.snapshot = job->snapshot,
 								.dir = job->files.dir,

@@ -29,6 +29,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/methods.c daemon/methods.h daemon/methods-internal.h daemon/methods-process.c \
 	daemon/annotation.c daemon/annotation.h \
 	daemon/notify.c daemon/notify.h \
+	daemon/opener.c daemon/opener.h \
 	daemon/pause.c daemon/pause.h \
 	daemon/policy.c daemon/policy.h \
 	daemon/reload.c daemon/reload.h \
@@ -69,6 +70,10 @@ daemon_libdaemon_la_LIBADD = daemon/capture/libcapture.la lib/trigger/libtrigger
 pkglibexec_PROGRAMS += csight-keeper
 csight_keeper_SOURCES = daemon/keeper/main.c daemon/keeper/protocol.h
 csight_keeper_LDADD = daemon/capture/libcapture.la lib/base/libbase.la $(SYSTEMD_LIBS)
+
+pkglibexec_PROGRAMS += csight-opener
+csight_opener_SOURCES = daemon/opener/main.c
+csight_opener_LDADD = daemon/libdaemon.la $(SYSTEMD_LIBS)
 
 sbin_PROGRAMS += csightd
 csightd_SOURCES = daemon/main.c

@@ -13,6 +13,7 @@
 #include "daemon/limits.h"
 #include "daemon/methods.h"
 #include "daemon/notify.h"
+#include "daemon/opener.h"
 #include "daemon/pause.h"
 #include "daemon/registry.h"
 #include "daemon/reload.h"
@@ -192,8 +193,11 @@ static void on_exit_of_thread(void *data, const struct exit_event *e)
 /* First of all, since it drops a capability, which each thread has for itself. */
 static int start_exits(struct daemon *d)
 {
-	int rc = exit_listener_new(d->base, on_exit_of_thread, d, &d->exits);
+	int rc, fd = exit_listener_socket();
 
+	if (fd < 0 && d->settings.opener[0])
+		fd = opener_open_exits(d->settings.opener);
+	rc = fd < 0 ? fd : exit_listener_new(d->base, fd, on_exit_of_thread, d, &d->exits);
 	if (rc < 0)
 		log_debug("no exit statuses from the kernel's process connector: %s", strerror(-rc));
 	return rc == -ENOMEM ? rc : 0;

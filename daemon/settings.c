@@ -38,6 +38,8 @@ static const struct setting keys[] = {
 	{ "arm", KIND_TEXT, FIELD(arm), .fixed = true },
 	{ "restore", KIND_TEXT, FIELD(restore), .fixed = true },
 	{ "keeper", KIND_PATH, FIELD(keeper), .fixed = true },
+	{ "decoder", KIND_PATH, FIELD(decoder), .fixed = true },
+	{ "opener", KIND_PATH, FIELD(opener), .fixed = true },
 	{ "sink", KIND_TEXT, FIELD(sink), .fixed = true },
 	{ "shared-sink", KIND_TEXT, FIELD(shared_sink) },
 	{ "ring-size", KIND_BYTES, FIELD(ring_size), 8 << 10, 1 << 30 },
@@ -434,6 +436,8 @@ static int set_default_paths(struct settings *s)
 		strcpy(s->socket, SYSTEM_SOCKET);
 		strcpy(s->spool, SYSTEM_SPOOL);
 		strcpy(s->keeper, SYSTEM_KEEPER);
+		strcpy(s->decoder, SYSTEM_DECODER);
+		strcpy(s->opener, SYSTEM_OPENER);
 		if (!s->config[0])
 			strcpy(s->config, SYSCONFDIR "/csight/csightd.conf");
 		return 0;

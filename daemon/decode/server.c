@@ -301,10 +301,15 @@ int server_run(void)
 {
 	int type = 0;
 	socklen_t size = sizeof(type);
+	struct ucred owner;
 
 	/* It receives the trace of all users: other processes of its user must not attach to it. */
 	prctl(PR_SET_DUMPABLE, 0);
 	if (getsockopt(SERVER_FD, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET)
 		return -ENOTSOCK;
+	size = sizeof(owner);
+	if (getsockopt(SERVER_FD, SOL_SOCKET, SO_PEERCRED, &owner, &size) < 0 ||
+	    (owner.uid != 0 && owner.uid != geteuid()))
+		return -EPERM;
 	return serve();
 }

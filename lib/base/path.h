@@ -12,6 +12,8 @@
 #define SYSTEM_SOCKET "/run/csight/csight.sock"
 #define SYSTEM_SPOOL "/var/lib/csight/spool"
 #define SYSTEM_KEEPER "/run/csight-keeper.sock"
+#define SYSTEM_DECODER "/run/csight-decode.sock"
+#define SYSTEM_OPENER "/run/csight-opener.sock"
 
 /* $XDG_RUNTIME_DIR/csight/csight.sock, else /tmp/csight-UID/csight.sock. */
 int path_user_socket(char *ret, size_t size);

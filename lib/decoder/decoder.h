@@ -102,6 +102,12 @@ int decoder_user(const char *name, uid_t *ret_uid, gid_t *ret_gid);
  */
 int decoder_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *ret_fd);
 
+/*
+ * Connects to a server that systemd starts for each connection (csight-decode.socket) at path. *ret_fd is the server
+ * socket, non-blocking. -ENOENT, -ECONNREFUSED: no such unit is active; -EPERM: its socket is not root's.
+ */
+int decoder_connect(const char *path, int *ret_fd);
+
 /* Submits a job to the server. *ret_fd is the caller's end of the job's socket. */
 int decoder_submit(int server, uint64_t job, int *ret_fd);
 

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "daemon/exit-listener.h"
+#include "daemon/opener.h"
+#include "lib/base/io.h"
+#include "lib/decoder/debug-places.h"
+
+enum {
+	OPENER_VERSION = 1,
+	FOR_FILE = 1,
+	FOR_EXITS,
+	ANSWER_SECONDS = 5,
+	STRINGS = 4,
+	REQUEST_MAX = 4 * PATH_MAX + 4096
+};
+
+/* A request: this, then the strings in their order, each with its NUL. */
+struct request {
+	uint32_t version, kind, uid, gid, debug;
+	struct file_identity want;
+	uint64_t skip;
+};
+
+/* An answer, with a descriptor if rc is 0. */
+struct response {
+	int32_t rc;
+	char why[64];
+};
+
+static bool same_file(const struct file_identity *a, const struct file_identity *b)
+{
+	return a->inode == b->inode && a->size == b->size && a->mtime == b->mtime && a->major == b->major &&
+	       a->minor == b->minor;
+}
+
+/* Opens a regular file of a file system of the kernel: the decoder would wait for others without end. */
+static int open_path(const char *path)
+{
+	_cleanup_close_ int at = open(path, O_PATH | O_CLOEXEC);
+	struct file_identity is;
+	char link[32];
+
+	if (at < 0 || file_identify(at, &is) < 0 || !is.regular || !file_kernel_served_for_sure(at, &is, 0))
+		return -1;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", at);
+	return open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static int open_image(const struct opener_file *f, struct reason *why)
+{
+	_cleanup_close_ int fd = open_path(f->path);
+	struct file_identity is;
+
+	if (fd < 0)
+		return reason_set(why, -ENOENT, "the file cannot be opened");
+	if (file_identify(fd, &is) < 0 || !is.regular || !same_file(&is, &f->want))
+		return reason_set(why, -ESTALE, "the file has changed since the snapshot");
+	return TAKE_FD(fd);
+}
+
+/* The decoder is not trusted: it gets no other files of the owner than such as may be debug files. */
+static bool is_elf_file(int fd)
+{
+	struct file_identity is;
+	char start[4];
+
+	return file_identify(fd, &is) == 0 && is.regular && io_pread(fd, start, sizeof(start), 0) == sizeof(start) &&
+	       memcmp(start, "\177ELF", sizeof(start)) == 0;
+}
+
+/* Where the clients of debuginfod keep what they fetched for the owner. False: unknown. */
+static bool find_cache(uid_t uid, char *ret, size_t size)
+{
+	const char *home = uid == getuid() ? getenv("HOME") : NULL;
+	struct passwd entry, *found = NULL;
+	char text[4096];
+
+	if (!home && getpwuid_r(uid, &entry, text, sizeof(text), &found) == 0 && found)
+		home = entry.pw_dir;
+	return home && home[0] == '/' && (size_t)snprintf(ret, size, "%s/.cache/debuginfod_client", home) < size;
+}
+
+static int open_debug(const struct opener_file *f, const char *cache, struct reason *why)
+{
+	const struct debug_wish wish = {
+		.path = f->path, .program = f->program, .build_id = f->build_id, .link = f->link, .cache = cache
+	};
+	_cleanup_(debug_places_done) struct debug_places places = { 0 };
+	uint64_t skip = f->skip;
+
+	if (debug_places_list(&wish, &places) < 0)
+		return reason_set(why, -ENOMEM, "there is no memory to look for it");
+	for (size_t n = 0; n < places.n; n++) {
+		_cleanup_close_ int fd = open_path(places.paths[n]);
+
+		if (fd >= 0 && is_elf_file(fd) && skip-- == 0)
+			return TAKE_FD(fd);
+	}
+	return reason_set(why, -ENOENT, "there is no such file");
+}
+
+static int open_file(const struct opener_file *f, const char *cache, struct reason *why)
+{
+	return f->debug ? open_debug(f, cache, why) : open_image(f, why);
+}
+
+/* These calls apply to this thread only, and also drop root's rights over files. csightd has no other groups. */
+static bool take_rights(uid_t uid, gid_t gid)
+{
+	setfsgid(gid);
+	setfsuid(uid);
+	return setfsgid((gid_t)-1) == (int)gid && setfsuid((uid_t)-1) == (int)uid;
+}
+
+static int open_here(const struct opener_file *f, struct reason *why)
+{
+	char cache[PATH_MAX];
+	bool cached = f->debug && find_cache(f->uid, cache, sizeof(cache));
+	int fd;
+
+	if (take_rights(f->uid, f->gid))
+		fd = open_file(f, cached ? cache : NULL, why);
+	else
+		fd = reason_set(why, -EPERM, "csightd cannot take the rights of its owner");
+	take_rights(geteuid(), getegid());
+	return fd;
+}
+
+static bool add_string(char *message, size_t *size, const char *text)
+{
+	size_t n = strlen(text ? text : "") + 1;
+
+	if (*size + n > REQUEST_MAX)
+		return false;
+	memcpy(message + *size, text ? text : "", n);
+	*size += n;
+	return true;
+}
+
+/* The answer to a request: a descriptor, or negative errno with the reason. */
+static int receive_answer(int opener, struct reason *why)
+{
+	struct response answer;
+	size_t n_fds = 1;
+	int fd = -1;
+	ssize_t n = io_receive_fds(opener, &answer, sizeof(answer), &fd, &n_fds, 0);
+
+	if (n == sizeof(answer) && answer.rc == 0 && n_fds == 1)
+		return fd;
+	if (n >= 0 && n_fds == 1)
+		closep(&fd);
+	if (n != sizeof(answer) || answer.rc >= 0)
+		return n < 0 ? (int)n : -EPROTO;
+	return reason_set(why, answer.rc, "%.*s", (int)sizeof(answer.why), answer.why);
+}
+
+static int ask(int opener, const struct opener_file *f, struct reason *why)
+{
+	const struct request r = { OPENER_VERSION, FOR_FILE, f->uid, f->gid, f->debug, f->want, f->skip };
+	const char *strings[STRINGS] = { f->path, f->build_id, f->link, f->program };
+	_cleanup_free_ char *message = malloc(REQUEST_MAX);
+	size_t size = sizeof(r);
+	int rc;
+
+	if (!message)
+		return -ENOMEM;
+	memcpy(message, &r, sizeof(r));
+	for (size_t i = 0; i < STRINGS; i++)
+		if (!add_string(message, &size, strings[i]))
+			return -ENAMETOOLONG;
+	rc = io_send_fds(opener, message, size, NULL, 0);
+	return rc < 0 ? rc : receive_answer(opener, why);
+}
+
+static int connect_opener(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	_cleanup_close_ int fd = -1;
+
+	if (!path || !*path)
+		return -ENOENT;
+	if (strlen(path) >= sizeof(a.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(a.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+int opener_open_file(const char *socket, const struct opener_file *f, struct reason *why)
+{
+	_cleanup_close_ int opener = connect_opener(socket);
+	int rc = opener < 0 ? opener : ask(opener, f, why);
+
+	if (opener >= 0) {
+		if (rc < 0 && !why->text[0])
+			reason_set(why, rc, "csight-opener did not answer");
+		return rc;
+	}
+	return open_here(f, why);
+}
+
+int opener_open_exits(const char *socket)
+{
+	const struct request r = { OPENER_VERSION, FOR_EXITS };
+	const struct timeval limit = { ANSWER_SECONDS, 0 };
+	_cleanup_close_ int opener = connect_opener(socket);
+	int rc;
+
+	if (opener < 0)
+		return opener;
+	setsockopt(opener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	rc = io_send_fds(opener, &r, sizeof(r), NULL, 0);
+	return rc < 0 ? rc : receive_answer(opener, NULL);
+}
+
+/* True if data ends with STRINGS strings. */
+static bool take_strings(const char *data, size_t size, const char *ret[STRINGS])
+{
+	for (size_t i = 0; i < STRINGS; i++) {
+		size_t n = strnlen(data, size);
+
+		if (n == size)
+			return false;
+		ret[i] = data;
+		data += n + 1;
+		size -= n + 1;
+	}
+	return size == 0;
+}
+
+static int become(uid_t uid, gid_t gid)
+{
+	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0 ||
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+static int serve_file(const struct request *r, const char *data, size_t size, struct reason *why)
+{
+	const char *strings[STRINGS];
+	struct opener_file f;
+	char cache[PATH_MAX];
+	bool cached;
+	int rc;
+
+	if (!take_strings(data, size, strings))
+		return -EPROTO;
+	f = (struct opener_file){ .uid = r->uid,
+				  .gid = r->gid,
+				  .debug = r->debug,
+				  .want = r->want,
+				  .skip = r->skip,
+				  .path = strings[0],
+				  .build_id = strings[1],
+				  .link = strings[2],
+				  .program = strings[3] };
+	cached = f.debug && find_cache(f.uid, cache, sizeof(cache));
+	if (geteuid() != f.uid || geteuid() == 0) {
+		rc = become(f.uid, f.gid);
+		if (rc < 0)
+			return reason_set(why, rc, "csight-opener cannot become its owner");
+	}
+	return open_file(&f, cached ? cache : NULL, why);
+}
+
+static int serve(const char *message, size_t size, struct reason *why)
+{
+	struct request r;
+
+	if (size < sizeof(r))
+		return -EPROTO;
+	memcpy(&r, message, sizeof(r));
+	if (r.version != OPENER_VERSION)
+		return -EPROTO;
+	if (r.kind == FOR_EXITS)
+		return exit_listener_socket();
+	return r.kind == FOR_FILE ? serve_file(&r, message + sizeof(r), size - sizeof(r), why) : -EPROTO;
+}
+
+int opener_serve(int client)
+{
+	_cleanup_free_ char *message = malloc(REQUEST_MAX);
+	struct response answer = { 0 };
+	_cleanup_close_ int fd = -1;
+	struct reason why = { "" };
+	size_t none = 0;
+	ssize_t n;
+
+	if (!message)
+		return -ENOMEM;
+	n = io_receive_fds(client, message, REQUEST_MAX, NULL, &none, 0);
+	if (n <= 0)
+		return n < 0 ? (int)n : -EPIPE;
+	fd = serve(message, (size_t)n, &why);
+	answer.rc = MIN(fd, 0);
+	snprintf(answer.why, sizeof(answer.why), "%s", why.text[0] ? why.text : strerror(-answer.rc));
+	return io_send_fds(client, &answer, sizeof(answer), &fd, fd >= 0);
+}

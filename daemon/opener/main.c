@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * csight-opener opens files for csightd with the rights of their users (daemon/opener.h). Each request is a
+ * connection, served by a process that becomes the user and ends with it: one that waits for a file system that never
+ * answers holds up nothing else. It accepts requests of root alone, or of its own user, and ends when it is idle.
+ */
+#include "config.h"
+
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#ifdef HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+#include "daemon/opener.h"
+#include "lib/base/log.h"
+#include "lib/base/util.h"
+
+enum { CHILDREN_MAX = 256, IDLE_MS = 10000, LOOK_MS = 200, EXIT_USAGE = 2 };
+
+static int open_listener(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	_cleanup_close_ int fd = -1;
+
+#ifdef HAVE_SYSTEMD
+	if (!path && sd_listen_fds(1) == 1)
+		return SD_LISTEN_FDS_START;
+#endif
+	if (!path || strlen(path) >= sizeof(a.sun_path))
+		return -EINVAL;
+	strcpy(a.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	unlink(path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 64) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+static bool permitted(int client)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+	       (peer.uid == 0 || peer.uid == geteuid());
+}
+
+/* Returns true if a process serves it. */
+static bool serve(int listener, int client)
+{
+	pid_t pid = permitted(client) ? fork() : -1;
+
+	if (pid == 0) {
+		close(listener);
+		_exit(opener_serve(client) < 0);
+	}
+	return pid > 0;
+}
+
+/* Returns when no request came for a while. */
+static int run(int listener)
+{
+	unsigned n = 0;
+
+	for (;;) {
+		struct pollfd p = { n < CHILDREN_MAX ? listener : -1, POLLIN, 0 };
+		int rc = poll(&p, 1, n ? LOOK_MS : IDLE_MS), client;
+
+		if (rc < 0 && errno != EINTR)
+			return -errno;
+		while (n && waitpid(-1, NULL, WNOHANG) > 0)
+			n--;
+		if (rc == 0 && n == 0)
+			return 0;
+		if (rc <= 0 || !(p.revents & POLLIN))
+			continue;
+		client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		if (client < 0)
+			continue;
+		n += serve(listener, client);
+		close(client);
+	}
+}
+
+static void usage(void)
+{
+	puts("usage: csight-opener [--socket PATH]\n"
+	     "\n"
+	     "Opens files for csightd with the rights of their users. Without --socket, systemd passes the socket.\n"
+	     "\n"
+	     "  --socket PATH  listen there\n"
+	     "  --help, --version");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "socket", required_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'v' },
+		{ 0 },
+	};
+	const char *path = NULL;
+	int c, listener, rc;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+		switch (c) {
+		case 's':
+			path = optarg;
+			break;
+		case 'h':
+			usage();
+			return EXIT_SUCCESS;
+		case 'v':
+			puts("csight-opener " PACKAGE_VERSION);
+			return EXIT_SUCCESS;
+		default:
+			return EXIT_USAGE;
+		}
+	}
+	log_setup("csight-opener", LOG_INFO);
+	umask(077);
+	signal(SIGPIPE, SIG_IGN);
+	listener = open_listener(path);
+	if (listener < 0) {
+		log_error("cannot listen: %s; csight-opener.socket starts it, or --socket names one",
+			  strerror(-listener));
+		return EXIT_USAGE;
+	}
+	rc = run(listener);
+	if (rc < 0)
+		log_error("cannot wait for requests: %s", strerror(-rc));
+	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
