@@ -174,11 +174,29 @@ static int remaining_ms(uint64_t end)
 	return !end ? -1 : now >= end ? 0 : (int)((end - now + 999999) / 1000000);
 }
 
+/* Connects again and repeats a call whose connection was closed without a reply, as when the daemon is restarted. */
+static int repeat_call(struct csight *c, const struct csight_request *q, json_object *parameters, int failure)
+{
+	static const char *const methods[] = { INTERFACE "Status", INTERFACE "ListTargets", INTERFACE "ListSnapshots",
+					       INTERFACE "GetSnapshot", INTERFACE "Wait" };
+	bool harmless = false;
+
+	for (size_t i = 0; i < ELEMENTS(methods); i++)
+		harmless |= strcmp(q->method, methods[i]) == 0;
+	if (!harmless || (failure != -EPIPE && failure != -ECONNRESET))
+		return failure;
+	c->stream = varlink_stream_free(c->stream);
+	if (connect_daemon(c) < 0)
+		return failure;
+	return varlink_send_call(c->stream, q->method, parameters, q->more);
+}
+
 int csight_call_method(struct csight *c, struct csight_request q, json_object **ret)
 {
 	_cleanup_json_ json_object *parameters = q.parameters;
 	_cleanup_(varlink_reply_done) struct varlink_reply reply = { 0 };
 	_cleanup_close_ int fd = -1;
+	bool repeated = false;
 	uint64_t end = 0;
 	int rc;
 
@@ -193,6 +211,12 @@ int csight_call_method(struct csight *c, struct csight_request q, json_object **
 	for (;;) {
 		if (rc == 0)
 			rc = varlink_receive(c->stream, remaining_ms(end), &reply, q.ret_fd ? &fd : NULL);
+		if (rc < 0 && !repeated) {
+			repeated = true;
+			rc = repeat_call(c, &q, parameters, rc);
+			if (rc == 0)
+				continue;
+		}
 		if (rc < 0)
 			return drop_stream(c, rc);
 		if (!reply.continues)
