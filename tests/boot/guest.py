@@ -11,6 +11,7 @@ import time
 
 HERE = "/boot-test"
 PROGRAMS = "/usr/local/lib/csight-boot"
+CONFIG = os.environ["CSIGHT_CONFIG"]
 USERS = ("alice", "bob")
 WAIT_SECONDS = 60
 failed = False
@@ -84,11 +85,11 @@ def snapshots():
 class Program:
     """An emulated program of a user: it calls before_event() or after_event() for each letter that it is sent."""
 
-    def __init__(self, user, ring="64K"):
+    def __init__(self, user, ring="64K", program=PROGRAMS + "/steps"):
         self.user = user
         self.process = subprocess.Popen(
             ("setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--inh-caps=-all", "csight", "run", "--emu",
-             f"--ring-size={ring}", "--", PROGRAMS + "/steps"),
+             f"--ring-size={ring}", "--", program),
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.pid = self.process.pid
 
