@@ -33,6 +33,7 @@ struct daemon {
 	struct trigger_list *triggers;
 	struct state *state;
 	struct service *service;
+	struct status_line *status_line;
 	struct calls subscribers; /* subscriptions.h */
 	struct calls waiting;     /* for the end of a decode; their subject is the snapshot */
 	uint64_t started_ns;      /* CLOCK_MONOTONIC */

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
+#include "daemon/activation.h"
 #include "daemon/capture/process/credentials.h"
 #include "daemon/listener.h"
 #include "lib/base/log.h"
@@ -22,6 +23,7 @@ struct listener {
 	void (*accepted)(void *data, int fd, const struct listener_peer *peer);
 	void *data;
 	int fd;
+	bool passed; /* systemd keeps the socket and its path */
 	struct event *accept, *retry;
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
@@ -135,9 +137,12 @@ static void on_retry(evutil_socket_t fd, short what, void *data)
 
 int listener_new(struct event_base *base, const struct listener_options *options, pid_t *ret_pid, struct listener **ret)
 {
-	int fd = open_socket(options->path, options->type, options->mode, ret_pid);
+	int fd = activation_socket(options->path, options->type);
+	bool passed = fd >= 0;
 	struct listener *l;
 
+	if (fd == -ENOENT)
+		fd = open_socket(options->path, options->type, options->mode, ret_pid);
 	if (fd < 0)
 		return fd;
 	l = calloc(1, sizeof(*l));
@@ -148,6 +153,7 @@ int listener_new(struct event_base *base, const struct listener_options *options
 	l->accepted = options->accepted;
 	l->data = options->data;
 	l->fd = fd;
+	l->passed = passed;
 	strcpy(l->path, options->path);
 	l->accept = event_new(base, fd, EV_READ | EV_PERSIST, on_accept, l);
 	l->retry = evtimer_new(base, on_retry, l);
@@ -159,6 +165,14 @@ int listener_new(struct event_base *base, const struct listener_options *options
 	return 0;
 }
 
+void listener_end(struct listener *l)
+{
+	if (l->passed) {
+		event_del(l->accept);
+		event_del(l->retry);
+	}
+}
+
 struct listener *listener_free(struct listener *l)
 {
 	if (!l)
@@ -167,7 +181,8 @@ struct listener *listener_free(struct listener *l)
 		event_free(l->accept);
 	if (l->retry)
 		event_free(l->retry);
-	unlink(l->path);
+	if (!l->passed)
+		unlink(l->path);
 	close(l->fd);
 	free(l);
 	return NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A listening Unix socket. Each accepted connection goes to the owner, with its peer's credentials. While the process
- * has no free descriptor or memory, the listener pauses; connections wait in the backlog. On the loop's thread.
+ * A listening Unix socket, passed by systemd or opened here. Each accepted connection goes to the owner, with its
+ * peer's credentials. While the process has no free descriptor or memory, the listener pauses; connections wait in the
+ * backlog. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_LISTENER_H
 #define CSIGHT_DAEMON_LISTENER_H
@@ -39,7 +40,10 @@ struct listener_options {
 int listener_new(struct event_base *base, const struct listener_options *options, pid_t *ret_pid,
 		 struct listener **ret);
 
-/* Removes the socket file. */
+/* The daemon is about to end: connections to a socket that systemd passed wait for the next one. */
+void listener_end(struct listener *l);
+
+/* Removes the socket file, unless systemd passed the socket. */
 struct listener *listener_free(struct listener *l);
 const char *listener_path(const struct listener *l);
 

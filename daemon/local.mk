@@ -4,6 +4,7 @@ noinst_LTLIBRARIES += daemon/libdaemon.la
 daemon_libdaemon_la_SOURCES = \
 	daemon/target-adopt.c daemon/target-adopt.h \
 	daemon/accounts.c daemon/accounts.h \
+	daemon/activation.c daemon/activation.h \
 	daemon/audit.c daemon/audit.h \
 	daemon/build-ids.c daemon/build-ids.h \
 	daemon/call.c daemon/call.h \
@@ -44,6 +45,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/snapshot.c daemon/snapshot.h \
 	daemon/spool-room.c daemon/spool-room.h \
 	daemon/spool.c daemon/spool.h \
+	daemon/status-line.c daemon/status-line.h \
 	daemon/subscriptions.c daemon/subscriptions.h \
 	daemon/subuids.c daemon/subuids.h \
 	daemon/symbol-cache.c daemon/symbol-cache.h \

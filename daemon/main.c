@@ -22,6 +22,7 @@
 #include "daemon/subscriptions.h"
 #include "daemon/spool.h"
 #include "daemon/state.h"
+#include "daemon/status-line.h"
 #include "daemon/target.h"
 #include "daemon/trace-units.h"
 #include "daemon/trigger/trigger.h"
@@ -49,6 +50,7 @@ static void begin_end(struct daemon *d)
 	if (d->ending || event_add(d->end_tick, &tick) < 0)
 		event_base_loopbreak(d->base);
 	d->ending = true;
+	service_end(d->service);
 	/* These would wait for ever. */
 	trigger_list_stop(d->triggers);
 	d->ends_ns = now_ns(CLOCK_MONOTONIC) + d->settings.stop_timeout * 1000000000u;
@@ -160,6 +162,14 @@ static int open_sockets(struct daemon *d)
 	return rc;
 }
 
+static void on_snapshot_changed(void *data, const struct snapshot *s, enum snapshot_change change)
+{
+	struct daemon *d = data;
+
+	methods_snapshot_changed(d, s, change);
+	status_line_changed(d->status_line);
+}
+
 static int open_spool(struct daemon *d)
 {
 	struct spool_options options = { .path = d->settings.spool,
@@ -169,7 +179,7 @@ static int open_spool(struct daemon *d)
 					 .ledger = d->ledger,
 					 .audit = d->audit,
 					 .base = d->base,
-					 .changed = methods_snapshot_changed,
+					 .changed = on_snapshot_changed,
 					 .data = d };
 	int rc = spool_new(&options, &d->spool);
 
@@ -253,6 +263,7 @@ static void on_target_changed(void *data, struct target *t, enum target_change c
 	state_target(d->state, t, change);
 	if (change == TARGET_ARMED)
 		trigger_sections_apply(&d->settings.triggers, d->triggers, d->audit, t);
+	status_line_changed(d->status_line);
 }
 
 static int start_targets(struct daemon *d)
@@ -342,6 +353,11 @@ static int start_state(struct daemon *d)
 	return rc;
 }
 
+static int start_status_line(struct daemon *d)
+{
+	return status_line_new(d->base, d->targets, d->spool, &d->status_line);
+}
+
 static int start_loop(struct daemon *d)
 {
 	TAILQ_INIT(&d->waiting);
@@ -369,6 +385,7 @@ static int start(struct daemon *d)
 		{ start_jobs, "the queue of decodes" },
 		{ start_triggers, "the triggers" },
 		{ start_state, "what was stored" },
+		{ start_status_line, "its status" },
 	};
 	int rc = 0;
 
@@ -402,6 +419,7 @@ static int run(struct daemon *d)
 	log_notice("ready at %s, spool %s, capture %s", d->settings.socket, d->settings.spool,
 		   trace_units_why(d->units)[0] ? "emu" : "perf");
 	notify_ready();
+	status_line_changed(d->status_line);
 	watchdog = notify_watchdog(d->base);
 	rc = event_base_dispatch(d->base);
 	d->ending = true;
@@ -436,6 +454,7 @@ static void stop(struct daemon *d)
 		service_flush(d->service);
 	d->service = service_free(d->service);
 	d->state = state_free(d->state);
+	d->status_line = status_line_free(d->status_line);
 	d->requests = request_list_free(d->requests);
 	d->triggers = trigger_list_free(d->triggers);
 	d->jobs = job_queue_free(d->jobs);

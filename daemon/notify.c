@@ -53,6 +53,16 @@ void notify_reloaded(const char *why)
 		notify_ready();
 }
 
+void notify_status(const char *text)
+{
+	notify("STATUS=%s", text);
+}
+
+void notify_saving(void)
+{
+	notify("EXTEND_TIMEOUT_USEC=%llu", STOP_EXTRA * 1000000ull);
+}
+
 void notify_stopping(uint64_t seconds)
 {
 	notify("STOPPING=1\nSTATUS=finishing pending requests\nEXTEND_TIMEOUT_USEC=%llu",

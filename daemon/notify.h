@@ -12,6 +12,12 @@ void notify_reloading(void);
 /* The end of a reload. why: the error; NULL: it succeeded. */
 void notify_reloaded(const char *why);
 
+/* text: what systemctl status shows, one line. */
+void notify_status(const char *text);
+
+/* The end goes on: what was recorded is being written. On any thread. */
+void notify_saving(void);
+
 /* seconds: how long the end may take. */
 void notify_stopping(uint64_t seconds);
 

@@ -8,6 +8,7 @@
 #include "daemon/limits.h"
 #include "daemon/notify.h"
 #include "daemon/reload.h"
+#include "daemon/status-line.h"
 #include "daemon/service.h"
 #include "daemon/spool.h"
 #include "daemon/target.h"
@@ -87,6 +88,7 @@ static void reload_ran(struct work *w)
 	} else if (r->rc != 0) {
 		log_error("cannot read the configuration again: %s; the old one stays in effect", r->why.text);
 	}
+	status_line_changed(d->status_line);
 	if (!r->call)
 		notify_reloaded(r->rc == 0 ? NULL : r->why.text);
 	else if (d->ending)

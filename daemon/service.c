@@ -261,6 +261,11 @@ int service_new(struct event_base *base, const struct service_options *options, 
 	return 0;
 }
 
+void service_end(struct service *s)
+{
+	listener_end(s->listener);
+}
+
 struct service *service_free(struct service *s)
 {
 	struct service_client *client;

@@ -36,6 +36,9 @@ void service_update(struct service *s);
 /* Returns whether a client waits for a reply, or has not read one. */
 bool service_busy(const struct service *s);
 
+/* See listener_end(). */
+void service_end(struct service *s);
+
 /* Sends the replies that wait, outside the loop; a client that does not read them has a second. */
 void service_flush(struct service *s);
 struct service *service_free(struct service *s);

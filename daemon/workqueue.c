@@ -6,10 +6,11 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 
+#include "daemon/notify.h"
 #include "daemon/workqueue.h"
 #include "lib/base/util.h"
 
-enum { WAKE_ATTEMPTS = 3 };
+enum { WAKE_ATTEMPTS = 3, EXTENSION_SECONDS = 5, EXTENSIONS_MAX = 60 };
 
 STAILQ_HEAD(work_list, work);
 
@@ -152,6 +153,21 @@ void workqueue_submit_urgent(struct workqueue *q, struct work *w)
 	queue_work(q, w, 0, true);
 }
 
+/* systemd waits longer while the thread works, but not for ever. */
+static void join(pthread_t thread)
+{
+	struct timespec until;
+
+	for (unsigned n = 0; n < EXTENSIONS_MAX; n++) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += EXTENSION_SECONDS;
+		if (pthread_timedjoin_np(thread, NULL, &until) != ETIMEDOUT)
+			return;
+		notify_saving();
+	}
+	pthread_join(thread, NULL);
+}
+
 void workqueue_stop(struct workqueue *q)
 {
 	if (!q->running)
@@ -160,7 +176,7 @@ void workqueue_stop(struct workqueue *q)
 	q->stop = true;
 	pthread_cond_signal(&q->wake);
 	pthread_mutex_unlock(&q->mutex);
-	pthread_join(q->thread, NULL);
+	join(q->thread);
 	q->running = false;
 	deliver_finished(q);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 static const char *log_name = "csight";
 static int log_level = LOG_INFO;
 static bool log_journal;
+static pthread_mutex_t last_mutex = PTHREAD_MUTEX_INITIALIZER;
+static char last_error[256];
 
 void log_setup(const char *name, int level)
 {
@@ -30,6 +33,17 @@ bool log_in_journal(void)
 	return log_journal;
 }
 
+bool log_last_error(char *ret, size_t size)
+{
+	bool has;
+
+	pthread_mutex_lock(&last_mutex);
+	has = last_error[0];
+	snprintf(ret, size, "%s", last_error);
+	pthread_mutex_unlock(&last_mutex);
+	return has;
+}
+
 void log_at(int priority, const char *fmt, ...)
 {
 	char line[2048];
@@ -40,6 +54,11 @@ void log_at(int priority, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(line, sizeof(line), fmt, args);
 	va_end(args);
+	if (priority <= LOG_ERR) {
+		pthread_mutex_lock(&last_mutex);
+		snprintf(last_error, sizeof(last_error), "%.*s", (int)sizeof(last_error) - 1, line);
+		pthread_mutex_unlock(&last_mutex);
+	}
 	if (log_journal)
 		fprintf(stderr, "<%d>%s\n", priority, line);
 	else

@@ -16,6 +16,9 @@ void log_setup(const char *name, int level);
 /* Returns whether standard error goes to the journal. */
 bool log_in_journal(void);
 
+/* Copies the last message of LOG_ERR or worse, cut if need be. False: there is none. */
+bool log_last_error(char *ret, size_t size);
+
 void log_at(int priority, const char *fmt, ...) _printf_(2, 3);
 
 #define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
