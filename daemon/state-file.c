@@ -53,7 +53,7 @@ int state_file_read(int spool, const char *boot, json_object **ret, bool *ret_pa
 		return reason_set(why, rc, "%s", strerror(-rc));
 	rc = json_parse(text, size, &o);
 	if (rc < 0)
-		return reason_set(why, rc, rc == -EBADMSG ? "it is not valid JSON" : strerror(-rc));
+		return reason_set(why, rc, "%s", rc == -EBADMSG ? "it is not valid JSON" : strerror(-rc));
 	if (json_get_i64(o, "version", &version) < 0 || version != STATE_VERSION)
 		return reason_set(why, -EBADMSG, "it has version %lld, and this csightd reads version %d",
 				  (long long)version, STATE_VERSION);
