@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 #include "lib/base/buf.h"
@@ -86,6 +87,9 @@ static int parse_number(struct json_parser *p, json_object **ret)
 		return -EBADMSG;
 	memcpy(text, from, (size_t)(p->at - from));
 	text[p->at - from] = 0;
+	/* JSON has no infinity: it could not be written again. */
+	if (!whole && !isfinite(strtod(text, NULL)))
+		return -EBADMSG;
 	*ret =
 	    whole ? json_object_new_int64(strtoll(text, NULL, 10)) : json_object_new_double_s(strtod(text, NULL), text);
 	return *ret ? 0 : -ENOMEM;
