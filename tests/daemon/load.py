@@ -9,7 +9,7 @@ Each step is one of: connect, disconnect, begin a program, end one, take a snaps
 waits or runs, Status must name for each user exactly what the model has. Prints the facts as JSON; "differences" lists
 where ledger and model disagree. At the end all is returned, and every use must be zero.
 """
-import argparse, json, os, random, signal, time
+import argparse, json, os, random, signal, sys, time
 
 import attacks
 from attacks import Client, Program, end
@@ -33,7 +33,16 @@ class Load:
         root = os.getuid() == 0
         self.users = [User(FIRST + n if root else os.getuid()) for n in range(options.users if root else 1)]
         self.monitor = Client(path)
-        self.differences, self.steps, self.refused = [], 0, 0
+        self.differences, self.beyond, self.steps, self.refused, self.began = [], [], 0, 0, time.monotonic()
+        self.stopped = False
+        signal.signal(signal.SIGTERM, self.stop)
+
+    def stop(self, *_):
+        """The load ends with its verdict."""
+        self.stopped = True
+
+    def log(self, what):
+        print("%6.0f s: %d steps, %s" % (time.monotonic() - self.began, self.steps, what), file=sys.stderr, flush=True)
 
     def connect(self, u):
         self.become(u.uid)
@@ -115,7 +124,10 @@ class Load:
         """What Status says of each user, when nothing is under way."""
         for _ in range(2000):
             s = self.monitor.call("Status")["parameters"]
-            use = {x["resource"]: x["used"] for x in s.get("machine", s["use"])}
+            machine = s.get("machine", s["use"])
+            use = {x["resource"]: x["used"] for x in machine}
+            # What has just been charged is refused, and what is in use is kept, whatever else is wanted.
+            self.beyond += [[self.steps, x["resource"], x["used"], x["limit"]] for x in machine if x["used"] > x.get("limit", x["used"])]
             if s["jobs"] == 0 and use["requests"] == 0:
                 break
             time.sleep(0.005)
@@ -154,13 +166,15 @@ class Load:
         return int(resource == "connections" and u.uid == os.getuid())
 
     def run(self):
-        until = time.monotonic() + self.options.seconds if self.options.seconds else None
         self.fill()
-        while self.steps < self.options.steps or (until and time.monotonic() < until):
+        until = time.monotonic() + self.options.seconds if self.options.seconds else None
+        while not self.stopped and (self.steps < self.options.steps or (until and time.monotonic() < until)):
             self.step()
             self.steps += 1
             if self.options.users <= 20 or self.steps % 500 == 0:
                 self.compare()
+            if self.options.seconds and self.steps % 500 == 0:
+                self.log("%d snapshots, %d differences" % (sum(len(u.snapshots) for u in self.users), len(self.differences)))
             if len(self.differences) > 5:
                 break
         self.compare()
@@ -175,14 +189,21 @@ class Load:
         self.compare()
         left = [[uid, r, n] for uid, use in self.statement().items() if uid != 0 or os.getuid() for r, n in use.items()
                 if n and r not in ("rings", "snapshots", "decoder", "connections")]
-        return {"steps": self.steps, "differences": self.differences, "left": left, "refused": self.refused, **held}
+        return {"steps": self.steps, "differences": self.differences, "left": left, "beyond": self.beyond[:5], "stopped": self.stopped,
+                "refused": self.refused, **held}
 
     def fill(self):
         """For the long form: many of all before the first step."""
         for n in range(self.options.connections):
+            if self.stopped:
+                break
             self.connect(self.users[n % len(self.users)])
         for n in range(self.options.targets):
+            if self.stopped:
+                break
             self.begin(self.users[n % len(self.users)])
+        if self.options.seconds:
+            self.log("filled")
 
 
 def main():

@@ -54,6 +54,9 @@ class Control:
     def hit(self):
         return HEAD.unpack_from(self.map)[6] > 0
 
+    def killed(self):
+        return HEAD.unpack_from(self.map)[0] == KILL and self.hit()
+
     def record(self, program=None):
         struct.pack_into("<I", self.map, HEAD.size - 4, 0)
         self.set(RECORD, PROGRAMS.get(program, 0))

@@ -86,7 +86,7 @@ class World:
             daemon.kill()
             daemon.wait()
             raise Defect("csightd does not end")
-        if status != 0:
+        if status != 0 and not (status == -signal.SIGKILL and self.control.killed()):
             raise Defect("csightd ended with %d" % status)
 
     def end(self):
@@ -239,7 +239,7 @@ class World:
         """The spool has the snapshots, and nothing temporary."""
         end = time.monotonic() + limit
         while True:
-            names = {n for n in os.listdir(self.spool) if not n.startswith(".")} - {"lock", "images"}
+            names = {n for n in os.listdir(self.spool) if not n.startswith(".")} - {"lock", "images", "targets.json"}
             extra = names - set(snapshots)
             inner = [n + "/" + f for n in names & set(snapshots) for f in os.listdir(self.spool + "/" + n) if ".tmp" in f]
             if not extra and not inner:
