@@ -42,6 +42,9 @@ struct daemon {
 	bool ending;
 	uint64_t ends_ns;
 	struct event *end_tick;
+	/* Until the targets of an earlier daemon have come back, or until hold_ns, connections are not accepted: */
+	struct event *hold_tick;
+	uint64_t hold_ns;
 };
 
 #endif

@@ -165,12 +165,15 @@ int listener_new(struct event_base *base, const struct listener_options *options
 	return 0;
 }
 
-void listener_end(struct listener *l)
+void listener_hold(struct listener *l, bool hold)
 {
-	if (l->passed) {
+	if (!l->passed)
+		return;
+	event_del(l->retry);
+	if (hold)
 		event_del(l->accept);
-		event_del(l->retry);
-	}
+	else
+		event_add(l->accept, NULL);
 }
 
 struct listener *listener_free(struct listener *l)

@@ -40,8 +40,9 @@ struct listener_options {
 int listener_new(struct event_base *base, const struct listener_options *options, pid_t *ret_pid,
 		 struct listener **ret);
 
-/* The daemon is about to end: connections to a socket that systemd passed wait for the next one. */
-void listener_end(struct listener *l);
+/* Lets new connections to a socket that systemd passed wait, for this daemon or the next one; has no effect on others.
+ */
+void listener_hold(struct listener *l, bool hold);
 
 /* Removes the socket file, unless systemd passed the socket. */
 struct listener *listener_free(struct listener *l);

@@ -31,7 +31,7 @@
 #include "lib/base/log.h"
 #include "lib/base/path.h"
 
-enum { EXIT_USAGE = 2, END_TICK_MS = 20 };
+enum { EXIT_USAGE = 2, END_TICK_MS = 20, HOLD_SECONDS = 3 };
 
 /* Ends the loop when no client waits for a reply, or the time for that is over. */
 static void on_end_tick(evutil_socket_t fd, short what, void *data)
@@ -50,7 +50,7 @@ static void begin_end(struct daemon *d)
 	if (d->ending || event_add(d->end_tick, &tick) < 0)
 		event_base_loopbreak(d->base);
 	d->ending = true;
-	service_end(d->service);
+	service_hold(d->service, true);
 	/* These would wait for ever. */
 	trigger_list_stop(d->triggers);
 	d->ends_ns = now_ns(CLOCK_MONOTONIC) + d->settings.stop_timeout * 1000000000u;
@@ -410,6 +410,29 @@ static void queue_old_decodes(struct daemon *d)
 	spool_room_vacuum(d->spool, NULL);
 }
 
+static void on_hold_tick(evutil_socket_t fd, short what, void *data)
+{
+	struct daemon *d = data;
+
+	if (d->ending || (state_waits(d->state) && now_ns(CLOCK_MONOTONIC) < d->hold_ns))
+		return;
+	event_del(d->hold_tick);
+	service_hold(d->service, false);
+}
+
+/* Programs register again within a second: a client that waited for the restart finds its targets. */
+static void hold_clients(struct daemon *d)
+{
+	const struct timeval tick = { 0, END_TICK_MS * 1000 };
+
+	if (!state_waits(d->state))
+		return;
+	d->hold_ns = now_ns(CLOCK_MONOTONIC) + HOLD_SECONDS * 1000000000ull;
+	d->hold_tick = event_new(d->base, -1, EV_PERSIST, on_hold_tick, d);
+	if (d->hold_tick && event_add(d->hold_tick, &tick) == 0)
+		service_hold(d->service, true);
+}
+
 static int run(struct daemon *d)
 {
 	struct event *watchdog;
@@ -418,6 +441,7 @@ static int run(struct daemon *d)
 	queue_old_decodes(d);
 	log_notice("ready at %s, spool %s, capture %s", d->settings.socket, d->settings.spool,
 		   trace_units_why(d->units)[0] ? "emu" : "perf");
+	hold_clients(d);
 	notify_ready();
 	status_line_changed(d->status_line);
 	watchdog = notify_watchdog(d->base);
@@ -505,6 +529,8 @@ int main(int argc, char **argv)
 			event_free(d.signals[n]);
 	if (d.end_tick)
 		event_free(d.end_tick);
+	if (d.hold_tick)
+		event_free(d.hold_tick);
 	settings_done(&d.settings);
 	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

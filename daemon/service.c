@@ -261,9 +261,9 @@ int service_new(struct event_base *base, const struct service_options *options, 
 	return 0;
 }
 
-void service_end(struct service *s)
+void service_hold(struct service *s, bool hold)
 {
-	listener_end(s->listener);
+	listener_hold(s->listener, hold);
 }
 
 struct service *service_free(struct service *s)

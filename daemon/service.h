@@ -36,8 +36,8 @@ void service_update(struct service *s);
 /* Returns whether a client waits for a reply, or has not read one. */
 bool service_busy(const struct service *s);
 
-/* See listener_end(). */
-void service_end(struct service *s);
+/* See listener_hold(). */
+void service_hold(struct service *s, bool hold);
 
 /* Sends the replies that wait, outside the loop; a client that does not read them has a second. */
 void service_flush(struct service *s);

@@ -370,6 +370,11 @@ int state_new(const struct state_options *options, struct state **ret)
 	return 0;
 }
 
+bool state_waits(const struct state *s)
+{
+	return !TAILQ_EMPTY(&s->waiting);
+}
+
 void state_stop(struct state *s)
 {
 	event_del(s->timer);

@@ -33,6 +33,9 @@ struct state_options {
 /* Restores what an earlier daemon stored, unless the settings forbid it. A damaged file is logged and renamed. */
 int state_new(const struct state_options *options, struct state **ret);
 
+/* True if a target of an earlier daemon, whose process runs, is not one of this daemon yet. */
+bool state_waits(const struct state *s);
+
 /* Writes the state for the last time. */
 void state_stop(struct state *s);
 
