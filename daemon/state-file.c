@@ -105,7 +105,7 @@ int state_file_parse(json_object *o, struct state_entry *ret)
 	return 0;
 }
 
-json_object *state_file_entry(const struct target *t, json_object *triggers)
+json_object *state_file_entry(const struct target *t)
 {
 	json_object *o = json_object_new_object();
 
@@ -117,7 +117,5 @@ json_object *state_file_entry(const struct target *t, json_object *triggers)
 	json_add_bytes(o, "exe", t->exe);
 	if (t->ring.source->ops == &perf_capture)
 		json_add(o, "options", wire_options(perf_target_options(t->ring.source)));
-	if (triggers)
-		json_add(o, "triggers", triggers);
 	return o;
 }

@@ -37,7 +37,7 @@ struct state_entry {
 /* -EBADMSG. */
 int state_file_parse(json_object *o, struct state_entry *ret);
 
-/* Returns a new object. triggers: is taken; or NULL. */
-json_object *state_file_entry(const struct target *t, json_object *triggers);
+/* Returns a new object, without triggers. */
+json_object *state_file_entry(const struct target *t);
 
 #endif

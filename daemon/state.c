@@ -71,14 +71,19 @@ static json_object *list_targets(const struct state *s)
 	const struct target *t;
 
 	TAILQ_FOREACH (t, target_list_all(s->o.targets), link) {
-		json_object *triggers;
+		json_object *triggers = NULL, *o;
+		bool watched;
 
 		if (t->ring.state == RING_GONE || !t->start || find_waiting(s, t))
 			continue;
-		triggers = trigger_state_write(s->o.triggers, t);
+		watched = trigger_state_write(s->o.triggers, t, &triggers);
 		/* A disarmed program that watches nothing is what it is without a state. */
-		if (triggers || t->ring.state != RING_DISARMED)
-			json_array_add(list, state_file_entry(t, triggers));
+		if (!watched && t->ring.state == RING_DISARMED)
+			continue;
+		o = state_file_entry(t);
+		if (watched)
+			json_add(o, "triggers", triggers);
+		json_array_add(list, o);
 	}
 	TAILQ_FOREACH (w, &s->waiting, link)
 		json_array_add(list, json_object_get(w->json));

@@ -75,19 +75,20 @@ static json_object *write_trigger(struct trigger *t)
 	return o;
 }
 
-json_object *trigger_state_write(struct trigger_list *all, const struct target *target)
+bool trigger_state_write(struct trigger_list *all, const struct target *target, json_object **ret)
 {
-	json_object *list = NULL;
+	bool any = false;
 	struct trigger *t;
 
 	TAILQ_FOREACH (t, &all->triggers, link) {
 		if (t->attached || t->section || t->ended || !t->watched || t->watched->target != target)
 			continue;
-		if (!list)
-			list = json_object_new_array();
-		json_array_add(list, write_trigger(t));
+		if (!any)
+			*ret = json_object_new_array();
+		any = true;
+		json_array_add(*ret, write_trigger(t));
 	}
-	return list;
+	return any;
 }
 
 static uint32_t number_of(json_object *o)

@@ -5,8 +5,8 @@
 
 #include "daemon/trigger/trigger.h"
 
-/* Returns a new array of those triggers of a target that remain without their caller; NULL: there are none. */
-json_object *trigger_state_write(struct trigger_list *all, const struct target *t);
+/* Returns false if a target has no trigger that remains without its caller; else *ret is a new array of them. */
+bool trigger_state_write(struct trigger_list *all, const struct target *t, json_object **ret);
 
 /* Sets the list of an earlier daemon aside: the numbers in it are not used again. */
 void trigger_state_reserve(struct trigger_list *all, json_object *list);
