@@ -29,10 +29,10 @@ class World:
         self.build, self.work = map(os.path.abspath, (build, work))
         self.guest = self.build + "/tests/faults/guest"
         self.socket, self.spool = self.work + "/run/csight.sock", self.work + "/spool"
-        os.makedirs(work + "/run", 0o755, True)
-        self.control = Control(work + "/control")
+        os.makedirs(self.work + "/run", 0o755, True)
+        self.control = Control(self.work + "/control")
         self.daemon = self.target = self.snapshot = None
-        self.log = work + "/daemon.log"
+        self.log = self.work + "/daemon.log"
         preload = self.build + "/tests/faults/shim.so"
         self.environment = dict(os.environ, CSIGHT_SOCKET=self.socket, CSIGHT_FAULTS=self.control.path, LD_PRELOAD=preload,
                                 CSIGHT_CACHE_MAX="0", LC_ALL="C.UTF-8")

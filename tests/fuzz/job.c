@@ -223,8 +223,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 void fuzz_seeds(void)
 {
 	static const char *const seeds[] = {
-		"0{\"type\":\"image\",\"index\":1,\"path\":\"/bin/x\",\"build_id\":\"ab\",\"inode\":7}",
-		"0{\"type\":\"image\",\"index\":1,\"path\":\"/bin/x\",\"debug\":\"x.debug\",\"attempt\":2}",
+		"@{\"type\":\"image\",\"index\":1,\"path\":\"/bin/x\",\"build_id\":\"ab\",\"inode\":7}",
+		"@{\"type\":\"image\",\"index\":1,\"path\":\"/bin/x\",\"debug\":\"x.debug\",\"attempt\":2}",
 		"@{\"type\":\"file\",\"name\":\"regs.ini\"}",
 		"@{\"type\":\"table\",\"key\":\"k\"}",
 		"P{\"type\":\"keep\",\"key\":\"k\"}",
