@@ -334,7 +334,8 @@ static void restore(struct state *s, json_object *list)
 			    STATE_FILE);
 }
 
-static void load(struct state *s)
+/* What a later start may read is left as it is: then csightd does not start. */
+static int load(struct state *s)
 {
 	_cleanup_json_ json_object *list = NULL;
 	int dir = spool_fd(s->o.spool), rc;
@@ -342,6 +343,11 @@ static void load(struct state *s)
 	size_t n_past = 0;
 
 	rc = state_file_read(dir, s->boot, &list, &s->paused, &n_past, &why);
+	if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE) {
+		log_error("cannot read the targets of an earlier csightd in %s/%s: %s", spool_path(s->o.spool),
+			  STATE_FILE, why.text);
+		return rc;
+	}
 	if (rc < 0 && rc != -ENOENT) {
 		log_warning(
 		    "no target of an earlier csightd is restored: cannot use %s/%s: %s; it is renamed to %s.bad",
@@ -351,11 +357,13 @@ static void load(struct state *s)
 	if (n_past)
 		log_info("%zu targets of an earlier boot are forgotten", n_past);
 	restore(s, list);
+	return 0;
 }
 
 int state_new(const struct state_options *options, struct state **ret)
 {
 	struct state *s = calloc(1, sizeof(*s));
+	int rc = 0;
 
 	if (!s)
 		return -ENOMEM;
@@ -368,9 +376,13 @@ int state_new(const struct state_options *options, struct state **ret)
 		free(s);
 		return -ENOMEM;
 	}
-	*ret = s;
 	if (strcmp(options->settings->restore, "yes") == 0)
-		load(s);
+		rc = load(s);
+	if (rc < 0) {
+		state_free(s);
+		return rc;
+	}
+	*ret = s;
 	state_changed(s);
 	return 0;
 }
