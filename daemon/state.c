@@ -278,8 +278,9 @@ static int open_process(const struct state_entry *e, int *ret_pidfd)
 
 	if (pidfd < 0)
 		return errno == EINVAL ? -ESRCH : -errno;
+	/* csightd may have no right to send signals to it (EPERM). */
 	if (proc_file_start(e->pid, &start) < 0 || start != e->start ||
-	    syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0)
+	    (syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 && errno == ESRCH))
 		return -ESRCH;
 	*ret_pidfd = TAKE_FD(pidfd);
 	return 0;
