@@ -3,11 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 #ifdef HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
 #endif
 
 #include "daemon/activation.h"
+#include "lib/base/util.h"
+
+enum { BACKLOG = 64 };
 
 #ifdef HAVE_SYSTEMD
 int activation_socket(const char *path, int type)
@@ -27,3 +34,22 @@ int activation_socket(const char *path, int type)
 	return -ENOENT;
 }
 #endif
+
+int activation_listen(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	_cleanup_close_ int fd = -1;
+
+#ifdef HAVE_SYSTEMD
+	if (!path && sd_listen_fds(1) == 1)
+		return SD_LISTEN_FDS_START;
+#endif
+	if (!path || strlen(path) >= sizeof(a.sun_path))
+		return -EINVAL;
+	strcpy(a.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	unlink(path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, BACKLOG) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}

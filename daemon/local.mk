@@ -71,7 +71,7 @@ daemon_libdaemon_la_LIBADD = daemon/capture/libcapture.la lib/trigger/libtrigger
 
 pkglibexec_PROGRAMS += csight-keeper
 csight_keeper_SOURCES = daemon/keeper/main.c daemon/keeper/protocol.h
-csight_keeper_LDADD = daemon/capture/libcapture.la lib/base/libbase.la $(SYSTEMD_LIBS)
+csight_keeper_LDADD = daemon/libdaemon.la daemon/capture/libcapture.la lib/base/libbase.la $(SYSTEMD_LIBS)
 
 pkglibexec_PROGRAMS += csight-opener
 csight_opener_SOURCES = daemon/opener/main.c

@@ -13,11 +13,8 @@
 #include <sys/queue.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#ifdef HAVE_SYSTEMD
-#include <systemd/sd-daemon.h>
-#endif
 
+#include "daemon/activation.h"
 #include "daemon/capture/perf/perf-event.h"
 #include "daemon/keeper/protocol.h"
 #include "lib/base/io.h"
@@ -285,25 +282,6 @@ static void run(int listener, uint64_t keep_ns)
 	}
 }
 
-static int open_listener(const char *path)
-{
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	_cleanup_close_ int fd = -1;
-
-#ifdef HAVE_SYSTEMD
-	if (!path && sd_listen_fds(1) == 1)
-		return SD_LISTEN_FDS_START;
-#endif
-	if (!path || strlen(path) >= sizeof(a.sun_path))
-		return -EINVAL;
-	strcpy(a.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	unlink(path);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 4) < 0)
-		return -errno;
-	return TAKE_FD(fd);
-}
-
 static void usage(void)
 {
 	puts("usage: csight-keeper [--socket PATH] [--keep-for SECONDS]\n"
@@ -361,7 +339,7 @@ int main(int argc, char **argv)
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	listener = open_listener(path);
+	listener = activation_listen(path);
 	if (listener < 0) {
 		fprintf(stderr, "csight-keeper: cannot listen on %s: %s\n", path ? path : "a socket of systemd",
 			path ? strerror(-listener) : "none was passed; use --socket");

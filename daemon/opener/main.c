@@ -12,36 +12,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
-#ifdef HAVE_SYSTEMD
-#include <systemd/sd-daemon.h>
-#endif
 
+#include "daemon/activation.h"
 #include "daemon/opener.h"
 #include "lib/base/log.h"
 #include "lib/base/util.h"
 
 enum { CHILDREN_MAX = 256, IDLE_MS = 10000, LOOK_MS = 200, EXIT_USAGE = 2 };
-
-static int open_listener(const char *path)
-{
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	_cleanup_close_ int fd = -1;
-
-#ifdef HAVE_SYSTEMD
-	if (!path && sd_listen_fds(1) == 1)
-		return SD_LISTEN_FDS_START;
-#endif
-	if (!path || strlen(path) >= sizeof(a.sun_path))
-		return -EINVAL;
-	strcpy(a.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	unlink(path);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 64) < 0)
-		return -errno;
-	return TAKE_FD(fd);
-}
 
 static bool permitted(int client)
 {
@@ -128,7 +106,7 @@ int main(int argc, char **argv)
 	log_setup("csight-opener", LOG_INFO);
 	umask(077);
 	signal(SIGPIPE, SIG_IGN);
-	listener = open_listener(path);
+	listener = activation_listen(path);
 	if (listener < 0) {
 		log_error("cannot listen: %s; csight-opener.socket starts it, or --socket names one",
 			  strerror(-listener));
