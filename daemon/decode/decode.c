@@ -84,6 +84,7 @@ static int decode_stream(struct decode *d, const struct stream *s)
 						on_piece,
 						d,
 						outputs_take_batches(&d->outputs) ? on_batch : NULL,
+						outputs_take_sums(&d->outputs),
 						on_branches };
 	struct stream_decoder *sd = NULL;
 	int rc = outputs_begin(&d->outputs, s);

@@ -91,6 +91,14 @@ bool outputs_take_batches(const struct outputs *o)
 	return true;
 }
 
+bool outputs_take_sums(const struct outputs *o)
+{
+	for (size_t i = 0; i < o->n; i++)
+		if (!o->list[i]->ops->sums)
+			return false;
+	return true;
+}
+
 int outputs_batch(struct outputs *o, const struct native_batch *b)
 {
 	for (size_t i = 0; i < o->n; i++) {

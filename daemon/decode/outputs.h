@@ -19,8 +19,9 @@ int outputs_open(struct outputs *o, struct input *input);
 /* Regions within which engines may merge ranges; NULL if an output needs each range. */
 const struct element_regions *outputs_regions(struct outputs *o);
 
-/* True if all outputs read batches. */
+/* True if all outputs read batches; and if they need no more than sums of them. */
 bool outputs_take_batches(const struct outputs *o);
+bool outputs_take_sums(const struct outputs *o);
 
 /* Call the operation of the same name of each output. */
 int outputs_begin(struct outputs *o, const struct stream *s);

@@ -136,7 +136,10 @@ static int emit_batch(void *user, const struct native_batch *b)
 {
 	struct stream_decoder *sd = user;
 
-	native_sum(&sd->sums, b);
+	if (sd->to.sums)
+		native_sum_executed(&sd->sums, b);
+	else
+		native_sum(&sd->sums, b);
 	sd->emitted = (struct decode_position){ sd->sums.instructions, sd->sums.others };
 	return sd->to.batch(sd->to.user, b, &sd->sums);
 }
@@ -154,6 +157,7 @@ static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, cons
 		sink = (struct element_sink){ emit_new_element, sd, NULL, sd->input->regions, sd->input->pool };
 	if (natively && !sd->to.packet && sd->to.batch) {
 		sink.batch = emit_batch;
+		sink.sums = sd->to.sums;
 		sd->sums = (struct native_sums){ .next = NATIVE_UNKNOWN };
 	}
 	sink.branches = sd->choice == ENGINE_CHOICE_BRANCHES ? sd->to.branches : NULL;

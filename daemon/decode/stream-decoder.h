@@ -22,6 +22,7 @@ struct stream_decoder_sink {
 	/* May be NULL: may be called in place of element(), with what the piece amounts to so far, this batch included.
 	 */
 	int (*batch)(void *user, const struct native_batch *b, const struct native_sums *sums);
+	bool sums;                                                        /* batches of NATIVE_SUMS are enough */
 	int (*branches)(void *user, const struct branch *list, size_t n); /* of ENGINE_CHOICE_BRANCHES */
 };
 

@@ -173,6 +173,7 @@ struct element_sink {
 	 * none. Not with regions.
 	 */
 	int (*batch)(void *user, const struct native_batch *b);
+	bool sums; /* batches of NATIVE_SUMS are enough, which are decoded the fastest */
 	/* For branches_engine_ops (branches.h), else NULL. */
 	int (*branches)(void *user, const struct branch *list, size_t n);
 };

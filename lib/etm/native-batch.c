@@ -17,7 +17,7 @@ enum {
 
 static bool is_of_calls(const struct native *e)
 {
-	return e->sink.outlet == NATIVE_CALLS;
+	return e->sink.outlet != NATIVE_EDGES;
 }
 
 static struct native_buffer *buffer_new(const struct native *e, size_t edges, size_t calls, size_t events)

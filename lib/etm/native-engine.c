@@ -103,6 +103,28 @@ void native_sum(struct native_sums *s, const struct native_batch *b)
 	*s = sum;
 }
 
+void native_sum_executed(struct native_sums *s, const struct native_batch *b)
+{
+	uint64_t blocks = b->ranges_before + b->executed_blocks;
+
+	for (size_t i = 0; i < b->n_calls; i++) {
+		if (!(b->calls[i].edge & NATIVE_CYCLES))
+			s->torn++;
+		else if (b->calls[i].edge != NATIVE_EVENT)
+			s->others++;
+	}
+	for (size_t i = 0; i < b->n_events; i++) {
+		bool is_range = b->events[i].kind == ELEM_RANGE;
+
+		s->others += !is_range || !b->events[i].range.count;
+		s->ranges += is_range;
+		s->torn += is_range && b->events[i].torn;
+	}
+	s->ranges += blocks - s->blocks;
+	s->blocks = blocks;
+	s->instructions = b->instructions + b->executed;
+}
+
 bool native_read(struct native_reader *r, struct element *ret)
 {
 	const struct native_batch *b = r->batch;
@@ -193,7 +215,8 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 						.region = sink->regions->number,
 						.region_user = sink->regions->user };
 	else if (sink->batch)
-		batches = (struct native_sink){ .batch = sink->batch };
+		batches =
+		    (struct native_sink){ .batch = sink->batch, .outlet = sink->sums ? NATIVE_SUMS : NATIVE_EDGES };
 	batches.user = sink->batch && !sink->regions ? sink->user : e;
 	if (sink->pool)
 		rc = native_workers_open(

@@ -27,7 +27,7 @@ enum {
 
 /* A loop is compiled for each mode, without the code that the mode does not need: an outlet and flags. */
 enum {
-	MODE_OUTLET = 1,  /* mask: enum native_outlet */
+	MODE_OUTLET = 3,  /* mask: enum native_outlet */
 	MODE_STACK = 4,   /* with a return stack */
 	MODE_OFFSETS = 8, /* NATIVE_EDGES with offsets of packets */
 };
@@ -37,8 +37,8 @@ struct fast_state {
 	uint32_t at; /* the block where control is, or UNRESOLVED */
 	size_t n;    /* edges, or calls, in the batch */
 	bool stored;
-	/* Of NATIVE_CALLS: */
-	uint32_t last, left; /* the last edge, and the region that it left */
+	/* Of NATIVE_CALLS and NATIVE_SUMS: */
+	uint32_t last, left; /* the last edge, and the region that it left; of sums: FOLD_TORN, or another value */
 	uint64_t instructions, ranges;
 };
 
@@ -107,6 +107,9 @@ static int batch_reserve(struct native *e, struct fast_state *p)
 	} else {
 		e->batch.n = p->n;
 	}
+	/* Sums have so few calls that there may have been none. */
+	if (!*capacity && e->fold)
+		return native_batch_grow_calls(e);
 	if (*capacity < 2 * SLACK)
 		return NATIVE_STEP;
 	rc = native_flush(e);
@@ -135,6 +138,15 @@ static inline void copy_calls(const struct native_memo *m, const struct memo_ent
 	p->n += from->n;
 }
 
+/* Whether control that enters a region is emitted as a call. */
+static inline __attribute__((always_inline)) bool is_call(const struct fast_state *p, uint32_t entered,
+							  const unsigned mode)
+{
+	if ((mode & MODE_OUTLET) == NATIVE_SUMS)
+		return __builtin_expect(p->left == FOLD_TORN, 0);
+	return p->left != entered || entered & FOLD_ALWAYS;
+}
+
 /* Emits what an entry holds, and goes to where it ends. */
 static inline __attribute__((always_inline)) void entry_emit(struct native *e, struct fast_state *p,
 							     struct memo_entry *entry, const unsigned mode)
@@ -143,11 +155,11 @@ static inline __attribute__((always_inline)) void entry_emit(struct native *e, s
 		copy_edges(e->memo, entry, e->batch.edges + p->n);
 		p->n += entry->n;
 	} else {
-		if (p->left != entry->calls.entered || entry->calls.entered & FOLD_ALWAYS)
+		if (is_call(p, entry->calls.entered, mode))
 			e->batch.calls[p->n++] =
 			    (struct native_call){ p->last, p->at | (p->left == FOLD_TORN ? NATIVE_TORN : 0),
 						  p->instructions };
-		if (entry->n)
+		if ((mode & MODE_OUTLET) == NATIVE_CALLS && entry->n)
 			copy_calls(e->memo, entry, p, e->batch.calls + p->n);
 		p->instructions += entry->calls.executed >> ENTRY_RANGES_BITS;
 		p->ranges += entry->calls.executed & ((1 << ENTRY_RANGES_BITS) - 1);
@@ -237,7 +249,7 @@ static inline unsigned rest_atoms(uint32_t rest)
 	return 31 - (unsigned)__builtin_clz(rest >> 8);
 }
 
-/* Of NATIVE_CALLS: commits the cycle counts that waited for the P0 element behind them. */
+/* Of calls and sums: commits the cycle counts that waited for the P0 element behind them. */
 static inline void cycles_commit(struct native *e, struct fast_state *p)
 {
 	for (size_t i = e->batch.committed.edges; i < e->batch.n; i++)
@@ -320,7 +332,7 @@ static inline void offsets_fill(struct native *e, const uint8_t *at, unsigned pa
 		*to = offset;
 }
 
-/* Commits what the loop has emitted. NATIVE_CALLS has nothing that is not committed but cycle counts. */
+/* Commits what the loop has emitted. Calls and sums have nothing that is not committed but cycle counts. */
 static inline __attribute__((always_inline)) void step_commit(struct native *e, const struct fast_state *p,
 							      const unsigned mode)
 {
@@ -371,8 +383,10 @@ static inline __attribute__((always_inline)) bool walk_packets(const struct nati
 	for (unsigned i = 0; (mode & MODE_OUTLET) != NATIVE_EDGES && i < w->n; i++) {
 		uint32_t block = edge_block(w->edges[i]);
 
-		if (block >= e->fold->capacity || (list[block].always && !edge_is_taken(w->edges[i])) ||
-		    !e->fold->regions[block].first)
+		if (list[block].always && !edge_is_taken(w->edges[i]))
+			return false;
+		if ((mode & MODE_OUTLET) == NATIVE_CALLS &&
+		    (block >= e->fold->capacity || !e->fold->regions[block].first))
 			return false;
 	}
 	return true;
@@ -384,21 +398,24 @@ static inline __attribute__((always_inline)) void walk_emit(struct native *e, st
 {
 	const struct basic_block *list = e->blocks.list;
 	struct native_call *calls = e->batch.calls;
+	const struct fold_regions none = { 0 };
 
 	if ((mode & MODE_OUTLET) == NATIVE_EDGES) {
 		p->n += w->n;
 	} else {
 		for (unsigned i = 0; i < w->n; i++) {
-			uint32_t edge = w->edges[i], block = edge_block(edge), to = e->fold->regions[block].first;
+			uint32_t edge = w->edges[i], block = edge_block(edge);
+			const struct fold_regions *regions =
+			    (mode & MODE_OUTLET) == NATIVE_CALLS ? &e->fold->regions[block] : &none;
 
-			if (p->left != to || to & FOLD_ALWAYS)
+			if (is_call(p, regions->first, mode))
 				calls[p->n++] =
 				    (struct native_call){ p->last, block | (p->left == FOLD_TORN ? NATIVE_TORN : 0),
 							  p->instructions };
 			p->instructions += list[block].count;
 			p->last = edge;
-			p->left = e->fold->regions[block].last |
-				  (native_fold_is_call(&list[block], edge_is_taken(edge)) ? FOLD_ALWAYS : 0);
+			p->left =
+			    regions->last | (native_fold_is_call(&list[block], edge_is_taken(edge)) ? FOLD_ALWAYS : 0);
 		}
 		p->ranges += w->n;
 	}
@@ -515,7 +532,7 @@ static inline __attribute__((always_inline)) int address_decode(struct native *e
 			return rc;
 	}
 	*r = (struct fast_addresses){ address, r->a0, r->a1, to, r->b0, r->b1 };
-	if ((mode & MODE_OUTLET) == NATIVE_CALLS && __builtin_expect(!(p->at & UNRESOLVED), 0) && p->at != to)
+	if ((mode & MODE_OUTLET) != NATIVE_EDGES && __builtin_expect(!(p->at & UNRESOLVED), 0) && p->at != to)
 		note_torn(e, p, address);
 	p->at = to;
 	return 0;
@@ -615,7 +632,11 @@ int native_fast_packets(struct native *e, const uint8_t *bytes, size_t n, uint64
 		return packets_run(e, bytes, n, offset, ret_used, NATIVE_EDGES | MODE_STACK | MODE_OFFSETS);
 	case NATIVE_CALLS:
 		return packets_run(e, bytes, n, offset, ret_used, NATIVE_CALLS);
-	default:
+	case NATIVE_CALLS | MODE_STACK:
 		return packets_run(e, bytes, n, offset, ret_used, NATIVE_CALLS | MODE_STACK);
+	case NATIVE_SUMS:
+		return packets_run(e, bytes, n, offset, ret_used, NATIVE_SUMS);
+	default:
+		return packets_run(e, bytes, n, offset, ret_used, NATIVE_SUMS | MODE_STACK);
 	}
 }

@@ -24,6 +24,12 @@ struct native_fold *native_fold_free(struct native_fold *f)
 	return NULL;
 }
 
+/* Sums have no regions. */
+static bool has_regions(const struct native *e)
+{
+	return e->sink.outlet == NATIVE_CALLS;
+}
+
 /* Makes the table by block as large as the list of blocks. */
 static int regions_fit(struct native *e)
 {
@@ -70,7 +76,7 @@ uint32_t native_fold_left(struct native *e, uint32_t edge)
 {
 	uint32_t block = edge_block(edge);
 
-	if (!edge || regions_fit(e) < 0)
+	if (!edge || !has_regions(e) || regions_fit(e) < 0)
 		return FOLD_FRESH;
 	return regions_of(e, block)->last |
 	       (native_fold_is_call(&e->blocks.list[block], edge_is_taken(edge)) ? FOLD_ALWAYS : 0);
@@ -98,16 +104,17 @@ static int fold_edge(struct native *e, uint32_t edge)
 	uint32_t block = edge_block(edge);
 	const struct basic_block *b = &e->blocks.list[block];
 	struct native_fold *f = e->fold;
-	uint32_t left, to;
-	bool torn;
-	int rc = regions_fit(e);
+	bool torn = native_fold_torn(e, f->last, b->start) || (b->always && !edge_is_taken(edge)), is_call = torn;
+	int rc = has_regions(e) ? regions_fit(e) : 0;
 
 	if (rc < 0)
 		return rc;
-	left = native_fold_left(e, f->last);
-	to = regions_of(e, block)->first;
-	torn = native_fold_torn(e, f->last, b->start) || (b->always && !edge_is_taken(edge));
-	if (left != to || to & FOLD_ALWAYS || torn || f->fresh)
+	if (!torn && has_regions(e)) {
+		uint32_t left = native_fold_left(e, f->last), to = regions_of(e, block)->first;
+
+		is_call = left != to || to & FOLD_ALWAYS || f->fresh;
+	}
+	if (is_call)
 		rc = add_call(e, f->last, block | (torn ? NATIVE_TORN : 0));
 	f->instructions += b->count;
 	f->ranges++;
@@ -121,7 +128,7 @@ static int fold_event(struct native *e, uint32_t edge)
 {
 	struct native_fold *f = e->fold;
 	struct element *event = NULL;
-	int rc = add_call(e, edge, f->last);
+	int rc = edge != NATIVE_EVENT || has_regions(e) ? add_call(e, edge, f->last) : 0;
 
 	if (edge != NATIVE_EVENT)
 		return rc;
@@ -157,26 +164,25 @@ int native_fold_edges(struct native *e)
 
 int native_fold_entry(struct native *e, struct memo_entry *to, uint32_t *edges, unsigned *n)
 {
-	uint32_t calls[3 * 96], instructions = 0, left = 0, here;
+	uint32_t calls[3 * 96], instructions = 0, left = 0;
 	unsigned values = 0;
 
-	if (regions_fit(e) < 0)
+	if (has_regions(e) && regions_fit(e) < 0)
 		return -ENOMEM;
 	for (unsigned i = 0; i < *n; i++) {
-		uint32_t block = edge_block(edges[i]);
+		uint32_t block = edge_block(edges[i]), here = has_regions(e) ? regions_of(e, block)->first : left;
 
-		here = regions_of(e, block)->first;
 		if (i && (left != here || here & FOLD_ALWAYS)) {
 			calls[values++] = edges[i - 1];
 			calls[values++] = block;
 			calls[values++] = instructions;
 		}
+		to->calls.entered = i ? to->calls.entered : here;
 		instructions += e->blocks.list[block].count;
-		left = native_fold_left(e, edges[i]);
+		left = has_regions(e) ? native_fold_left(e, edges[i]) : left;
 	}
 	to->calls.executed = instructions << ENTRY_RANGES_BITS | *n;
 	to->calls.last_edge = edges[*n - 1];
-	to->calls.entered = regions_of(e, edge_block(edges[0]))->first;
 	to->calls.left = left;
 	to->n = (uint8_t)(values / 3);
 	memcpy(edges, calls, values * sizeof(*calls));

@@ -162,7 +162,7 @@ static int pool_reserve(struct native *e)
 
 static size_t list_index(enum native_outlet outlet)
 {
-	return outlet == NATIVE_CALLS ? LIST_INDEX(calls.list) : LIST_INDEX(edges);
+	return outlet == NATIVE_EDGES ? LIST_INDEX(edges) : LIST_INDEX(calls.list);
 }
 
 /* Puts the list and the pushes into the entry; the list into the pool if the entry has no space for both. */
@@ -230,7 +230,7 @@ int native_memo_learn(struct native *e, uint64_t key, struct memo_entry **ret)
 		rc = NATIVE_STEP;
 	new.used = (uint8_t)atoms.packet;
 	new.n = (uint8_t)l.n;
-	if (rc == 0 && e->sink.outlet == NATIVE_CALLS)
+	if (rc == 0 && e->fold)
 		rc = native_fold_entry(e, &new, l.list, &l.n);
 	if (rc == 0) {
 		entries_grow(e);

@@ -106,7 +106,7 @@ struct memo_entry {
 			uint32_t entered;   /* region of the first block's start */
 			uint32_t left;      /* region of the last edge, as native_fold_left() has it */
 			uint32_t list[ENTRY_SIZE - 4];
-		} calls; /* NATIVE_CALLS; list: edge that was left, block, instructions before, for each call */
+		} calls; /* list: edge that was left, block, instructions before, for each call */
 	};
 };
 _Static_assert(sizeof(struct memo_entry) == 64, "an entry is a cache line");
@@ -200,7 +200,7 @@ struct native {
 	struct packet_reader packets;
 	struct blocks blocks;
 	struct native_memo *memo;
-	struct native_fold *fold;   /* of NATIVE_CALLS, else NULL */
+	struct native_fold *fold;   /* of NATIVE_CALLS and NATIVE_SUMS, else NULL */
 	struct native_chunk *chunk; /* that is being decoded without the state before it, or NULL */
 
 	struct native_framing framing;
@@ -427,7 +427,7 @@ uint32_t native_fold_left(struct native *e, uint32_t edge);
 /* Whether control at address does not follow from the last edge; last 0: from the last partial range. */
 bool native_fold_torn(const struct native *e, uint32_t last, uint64_t address);
 
-/* Completes an entry of NATIVE_CALLS, and replaces the edges by its calls, *n values in all. -ENOMEM. */
+/* Completes an entry, and replaces the edges by its calls, *n values in all. -ENOMEM. */
 int native_fold_entry(struct native *e, struct memo_entry *to, uint32_t *edges, unsigned *n);
 
 /* After blocks were cleared: last is the block that ran last, if any did. -ENOMEM. */

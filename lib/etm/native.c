@@ -26,7 +26,11 @@ int native_flush(struct native *e)
 	batch.ranges = o->ranges;
 	batch.n_events = o->committed.events;
 	batch.offsets = o->offsets;
-	if (rc == 0 && (o->committed.edges || o->n_calls))
+	if (e->fold) {
+		batch.executed = e->fold->instructions;
+		batch.executed_blocks = e->fold->ranges;
+	}
+	if (rc == 0 && (o->committed.edges || o->n_calls || e->sink.outlet == NATIVE_SUMS))
 		rc = e->sink.batch(e->sink.user, &batch);
 	if (e->fold)
 		e->fold->events = 0;

@@ -33,6 +33,7 @@
 enum native_outlet {
 	NATIVE_EDGES, /* every range, as an edge */
 	NATIVE_CALLS, /* calls, returns, and other changes of region: struct native_call */
+	NATIVE_SUMS,  /* how much was executed. Of calls, only those that are torn, and events and cycles */
 };
 
 /*
@@ -52,9 +53,11 @@ struct native_batch {
 	const struct native_call *calls;
 	size_t n_calls;
 	uint64_t instructions, ranges_before; /* to be added to those of calls, and to ranges */
-	const struct element *events;         /* also ranges that are not whole blocks */
-	const uint64_t *successors;           /* by event: where a range's code continues, or NATIVE_UNKNOWN */
-	const uint64_t *ranges; /* of NATIVE_CALLS, by event: how many blocks have run, in this batch's count */
+	/* Of NATIVE_SUMS, at the end of the batch, in this batch's count: instructions executed, and whole blocks. */
+	uint64_t executed, executed_blocks;
+	const struct element *events; /* also ranges that are not whole blocks */
+	const uint64_t *successors;   /* by event: where a range's code continues, or NATIVE_UNKNOWN */
+	const uint64_t *ranges;       /* of calls, by event: how many blocks have run, in this batch's count */
 	size_t n_events;
 	const struct basic_block *blocks;
 	const uint64_t *offsets; /* of the packets, by edge; or NULL */
@@ -139,15 +142,19 @@ bool native_read(struct native_reader *r, struct element *ret);
 /* The range of an edge, as native_read() reads it, but for torn and offset. */
 void native_range(const struct basic_block *b, bool taken, struct element *ret);
 
-/* What batches of NATIVE_EDGES amount to; next is as in struct native_reader. */
+/* What batches amount to; next is as in struct native_reader. */
 struct native_sums {
 	uint64_t next;
 	uint64_t instructions, ranges, torn;
 	uint64_t others; /* elements that are no range, and ranges without instructions */
+	uint64_t blocks; /* of the ranges, those that are whole blocks; of NATIVE_SUMS alone */
 };
 
-/* Adds a batch. */
+/* Adds a batch of NATIVE_EDGES. */
 void native_sum(struct native_sums *s, const struct native_batch *b);
+
+/* Adds a batch of NATIVE_SUMS. */
+void native_sum_executed(struct native_sums *s, const struct native_batch *b);
 
 /* Where the code continues behind an edge, or NATIVE_UNKNOWN. */
 static inline uint64_t native_successor(const struct basic_block *blocks, uint32_t edge)

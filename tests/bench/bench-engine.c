@@ -118,11 +118,17 @@ static int run_calls(const struct trace *t, const struct engine_memory *memory, 
 	return run_outlet(NATIVE_CALLS, t, memory, ret_first, ret_warm);
 }
 
+static int run_sums(const struct trace *t, const struct engine_memory *memory, double *ret_first, double *ret_warm)
+{
+	return run_outlet(NATIVE_SUMS, t, memory, ret_first, ret_warm);
+}
+
 /* The first one emits elements. */
 static const struct subject subjects[] = {
 	{ "elements", NULL, &native_engine_ops },
 	{ "compact", run_compact, NULL },
 	{ "calls", run_calls, NULL },
+	{ "sums", run_sums, NULL },
 	{ 0 },
 };
 

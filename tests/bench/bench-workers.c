@@ -159,7 +159,9 @@ static int bench(const struct trace *t, const char *what, enum native_outlet out
 
 int main(int argc, char **argv)
 {
-	static const char *const outlets[] = { [NATIVE_EDGES] = "elements", [NATIVE_CALLS] = "calls" };
+	static const char *const outlets[] = {
+		[NATIVE_EDGES] = "elements", [NATIVE_CALLS] = "calls", [NATIVE_SUMS] = "sums"
+	};
 	struct rusage usage;
 	struct trace t;
 	int rc;

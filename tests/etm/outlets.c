@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compares the native engine's outlet of calls with what every range, one after another, folds to. And
+ * Compares the native engine's outlets of calls and of sums with what every range, one after another, folds to. And
  * compares lib/calls fed with merged ranges with lib/calls fed with every range.
  *
  *   outlets INPUT...
@@ -42,6 +42,8 @@ struct tally {
 
 struct listener {
 	struct buf emitted, tallies;
+	struct buf events; /* elements */
+	struct native_sums sums;
 	/* State of the folding here: */
 	uint64_t instructions;
 	struct basic_block last;
@@ -167,16 +169,25 @@ static void plain_event(struct element *to, const struct element *e)
 	to->offset = 0;
 }
 
+static void add_event(struct listener *l, const struct element *e)
+{
+	if (e->kind != ELEM_CYCLES)
+		buf_add(&l->events, e, sizeof(*e));
+}
+
 static int on_edges(void *user, const struct native_batch *b)
 {
 	struct listener *l = user;
 	size_t event = 0;
 
+	native_sum(&l->sums, b);
 	for (size_t i = 0; i < b->n; i++) {
 		struct element e;
 
 		if (b->edges[i] == NATIVE_EVENT) {
 			plain_event(&e, &b->events[event]);
+			e.torn = e.kind == ELEM_RANGE && is_torn(l, e.range.start);
+			add_event(l, &e);
 			fold_event(l, &e, b->successors[event++]);
 		} else if (b->edges[i] & NATIVE_CYCLES) {
 			e = cycles_of(b->edges[i]);
@@ -214,6 +225,20 @@ static int on_calls(void *user, const struct native_batch *b)
 			t.torn = c->to & NATIVE_TORN;
 		}
 		add_emitted(l, &t);
+	}
+	return 0;
+}
+
+static int on_sums(void *user, const struct native_batch *b)
+{
+	struct listener *l = user;
+
+	native_sum_executed(&l->sums, b);
+	for (size_t i = 0; i < b->n_events; i++) {
+		struct element e;
+
+		plain_event(&e, &b->events[i]);
+		add_event(l, &e);
 	}
 	return 0;
 }
@@ -268,7 +293,7 @@ static const struct way alone = { 0, 0 },
 
 static int listen(const struct trace *t, enum native_outlet outlet, const struct way *way, struct listener *l)
 {
-	static int (*const listeners[])(void *, const struct native_batch *) = { on_edges, on_calls };
+	static int (*const listeners[])(void *, const struct native_batch *) = { on_edges, on_calls, on_sums };
 	const struct native_sink sink = {
 		.batch = listeners[outlet], .user = l, .outlet = outlet, .region = region_of
 	};
@@ -317,6 +342,27 @@ static bool same(const char *what, const struct buf *wanted, const struct buf *g
 		       v[1], v[2], v[3]);
 	}
 	return false;
+}
+
+/* Compares what two outlets say was executed, and their events. */
+static bool same_sums(const struct listener *wanted, const struct listener *got)
+{
+	const struct native_sums *a = &wanted->sums, *b = &got->sums;
+
+	if (a->instructions == b->instructions && a->ranges == b->ranges && a->torn == b->torn &&
+	    a->others == b->others)
+		return same("events of sums", &wanted->events, &got->events, sizeof(struct element));
+	printf("# sums: %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " expected, %" PRIu64 " %" PRIu64 " %" PRIu64
+	       " %" PRIu64 " found\n",
+	       a->instructions, a->ranges, a->torn, a->others, b->instructions, b->ranges, b->torn, b->others);
+	return false;
+}
+
+static void listener_done(struct listener *l)
+{
+	buf_done(&l->emitted);
+	buf_done(&l->tallies);
+	buf_done(&l->events);
 }
 
 static uint32_t number_of(void *user, uint64_t address)
@@ -471,32 +517,30 @@ static bool check_stacks(const struct trace *t, const struct buf *tallies)
 	return good;
 }
 
-/* Outlets by several threads emit what those of one do. */
-static bool check_by_several(const struct trace *t, const struct way *way, const struct listener *wanted)
+/* The other outlets, by one thread or several, emit what the edges amount to. */
+static bool check_outlets(const struct trace *t, const struct way *way, const struct listener *wanted)
 {
-	struct listener calls = { 0 };
-	bool good = listen(t, NATIVE_CALLS, way, &calls) == 0;
+	struct listener calls = { 0 }, sums = { 0 };
+	bool good = listen(t, NATIVE_CALLS, way, &calls) == 0 && listen(t, NATIVE_SUMS, way, &sums) == 0;
 
-	good = good &&
-	       same("calls and events by several threads", &wanted->emitted, &calls.emitted, sizeof(struct emitted));
-	buf_done(&calls.emitted);
+	good = good && same("calls and events", &wanted->emitted, &calls.emitted, sizeof(struct emitted));
+	good = good && same_sums(wanted, &sums);
+	listener_done(&calls);
+	listener_done(&sums);
 	return good;
 }
 
 static bool check(const struct trace *t)
 {
-	struct listener edges = { .next = NATIVE_UNKNOWN }, calls = { 0 };
+	struct listener edges = { .next = NATIVE_UNKNOWN, .sums.next = NATIVE_UNKNOWN };
 	bool good;
 
-	good = listen(t, NATIVE_EDGES, &alone, &edges) == 0 && listen(t, NATIVE_CALLS, &alone, &calls) == 0;
+	good = listen(t, NATIVE_EDGES, &alone, &edges) == 0;
 	merge_tallies(&edges.tallies);
-	good = same("calls and events", &edges.emitted, &calls.emitted, sizeof(struct emitted)) && good;
-	good = check_stacks(t, &edges.tallies) && good;
+	good = good && check_outlets(t, &alone, &edges) && check_stacks(t, &edges.tallies);
 	for (size_t i = 0; i < ELEMENTS(ways) && good; i++)
-		good = check_by_several(t, &ways[i], &edges);
-	buf_done(&edges.emitted);
-	buf_done(&edges.tallies);
-	buf_done(&calls.emitted);
+		good = check_outlets(t, &ways[i], &edges);
+	listener_done(&edges);
 	return good;
 }
 

@@ -2,7 +2,7 @@
 /*
  * lib/etm/native*.c, packet.c, blocks.c and branches.c. The input begins with four bytes of options and the registers.
  * The result may depend neither on the sizes of the pushes nor on the outlet: a hash of the elements is compared, and
- * the number of instructions that the outlet of edges reports.
+ * the number of instructions that the outlets of edges and of sums report.
  */
 #include "config.h"
 
@@ -23,11 +23,22 @@ struct head {
 struct said {
 	uint64_t hash, instructions, elements;
 	struct native_reader reader;
+	struct native_sums sums;
 };
 
 static uint32_t region(void *user, uint64_t address)
 {
 	return (uint32_t)(address >> 5) & INT32_MAX;
+}
+
+static int on_sums(void *user, const struct native_batch *b)
+{
+	struct said *s = user;
+
+	native_sum_executed(&s->sums, b);
+	s->instructions = s->sums.instructions;
+	s->elements = s->sums.ranges + s->sums.others;
+	return 0;
 }
 
 static int on_element(void *user, const struct element *e)
@@ -144,7 +155,9 @@ static int run_engine(const struct engine_config *config, const uint8_t *data, s
 static int run_outlet(const struct engine_config *config, const uint8_t *data, size_t size, size_t chunk,
 		      enum native_outlet outlet, struct said *ret)
 {
-	const struct native_sink sink = { .batch = on_batch, .user = ret, .outlet = outlet, .region = region };
+	const struct native_sink sink = {
+		.batch = outlet == NATIVE_SUMS ? on_sums : on_batch, .user = ret, .outlet = outlet, .region = region
+	};
 	struct native *e;
 	int rc = native_open(config, &memory, &sink, &e);
 
@@ -171,7 +184,7 @@ static void run_branches(const struct engine_config *config, const uint8_t *data
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct said whole = { 0 }, cut = { 0 }, edges = { 0 }, calls = { 0 };
+	struct said whole = { 0 }, cut = { 0 }, edges = { 0 }, calls = { 0 }, sums = { 0 };
 	struct engine_config config;
 	struct head head;
 	int rc;
@@ -188,6 +201,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_require(run_outlet(&config, data, size, head.chunk + 1u, NATIVE_EDGES, &edges) == rc);
 	fuzz_require(edges.elements == whole.elements && edges.instructions == whole.instructions);
 	fuzz_require(run_outlet(&config, data, size, MAX(size, (size_t)1), NATIVE_CALLS, &calls) == rc);
+	fuzz_require(run_outlet(&config, data, size, head.chunk + 1u, NATIVE_SUMS, &sums) == rc);
+	fuzz_require(sums.elements == whole.elements && sums.instructions == whole.instructions);
 	run_branches(&config, data, size, head.chunk + 1u);
 	return 0;
 }
