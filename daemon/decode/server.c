@@ -21,6 +21,7 @@
 #include "daemon/decode/job.h"
 #include "daemon/decode/memory-files.h"
 #include "daemon/decode/server.h"
+#include "daemon/decode/watchdog.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/etm/guard.h"
@@ -274,7 +275,7 @@ static void end_children(int signals)
 		read_signals(signals);
 }
 
-static int serve(void)
+static int serve(const struct watchdog *watchdog)
 {
 	struct pollfd fds[2] = { { SERVER_FD, POLLIN, 0 }, { -1, POLLIN, 0 } };
 	sigset_t child;
@@ -287,7 +288,8 @@ static int serve(void)
 	if (fds[1].fd < 0)
 		return -errno;
 	for (;;) {
-		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+		watchdog_feed(watchdog);
+		if (poll(fds, 2, watchdog->period_ms) < 0 && errno != EINTR)
 			return -errno;
 		if ((fds[1].revents & POLLIN && read_signals(fds[1].fd) < 0) ||
 		    (fds[0].revents & (POLLIN | POLLHUP | POLLERR) && receive_job() < 0)) {
@@ -301,7 +303,9 @@ int server_run(void)
 {
 	int type = 0;
 	socklen_t size = sizeof(type);
+	struct watchdog watchdog;
 	struct ucred owner;
+	int rc;
 
 	/* It receives the trace of all users: other processes of its user must not attach to it. */
 	prctl(PR_SET_DUMPABLE, 0);
@@ -311,5 +315,8 @@ int server_run(void)
 	if (getsockopt(SERVER_FD, SOL_SOCKET, SO_PEERCRED, &owner, &size) < 0 ||
 	    (owner.uid != 0 && owner.uid != geteuid()))
 		return -EPERM;
-	return serve();
+	watchdog = watchdog_open();
+	rc = serve(&watchdog);
+	closep(&watchdog.fd);
+	return rc;
 }

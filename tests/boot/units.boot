@@ -126,6 +126,22 @@ def restart_during_snapshots(programs):
     return results
 
 
+def hang_decoder(programs):
+    """systemd ends a server of csight-decode that stands still; snapshots that wait for it are decoded by the next."""
+    results = []
+    stopped = decoders()
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    threads = [threading.Thread(target=lambda p=p: results.append(p.snapshot())) for p in programs]
+    for t in threads:
+        t.start()
+    ok("it is ended, and another one serves", until(lambda: decoders() and not set(decoders()) & set(stopped)), decoders())
+    for t in threads:
+        t.join()
+    ok("the snapshots that waited for it are decoded", len(results) == len(programs), results)
+    return results
+
+
 def hang(programs):
     """systemd ends a csightd whose loop does not turn. The test has a short time for it."""
     old = main_pid()
@@ -144,9 +160,14 @@ event("upgrade by restart", 20, restart)
 run("mkdir", "-p", "/etc/systemd/system/csightd.service.d", check=True)
 with open("/etc/systemd/system/csightd.service.d/boot.conf", "w", encoding="utf-8") as f:
     f.write("[Service]\nWatchdogSec=2\n")
+run("mkdir", "-p", "/etc/systemd/system/csight-decode@.service.d", check=True)
+with open("/etc/systemd/system/csight-decode@.service.d/boot.conf", "w", encoding="utf-8") as f:
+    f.write("[Service]\nWatchdogSec=2\n")
 run("systemctl", "daemon-reload")
 run("systemctl", "restart", "csightd")
 event("watchdog", 4, hang)
+event("watchdog of csight-decode", 4, hang_decoder)
+ok("the watchdog ended it", "watchdog" in run("journalctl", "-b", "-u", "csight-decode@*", "-q", "--no-pager").stdout.lower())
 ok("the watchdog ended it", "watchdog" in run("journalctl", "-b", "-u", "csightd", "-q", "--no-pager").stdout.lower())
 succeeds("the units stop", "systemctl", "stop", "csightd.socket", "csightd.service")
 ok("and are inactive, not failed", unit("csightd", "ActiveState") == "inactive", unit("csightd", "ActiveState"))
