@@ -84,6 +84,12 @@ start_daemon() { # [OPTION...]: starts a daemon for this test; CSIGHT_SOCKET is 
   until_true "$csight" status || { note <"$work/daemon.log"; return 1; }
 }
 
+children() { "$top_builddir/tests/daemon/children" "$@"; } # PID: the pids of its children, one a line
+
+server_of() { # the pid of the daemon's server of csight-decode: a child, or where units start it, the newest of theirs
+  if [ "${CSIGHT_UNITS:-}" ]; then pgrep -n -P 1 -x csight-decode; else children "$daemon" | head -n 1; fi
+}
+
 json() { # FILE|- EXPRESSION: prints the value of a Python expression over d, the JSON document
   "$PYTHON3" -c 'import json, sys
 d = json.load(open(sys.argv[1]) if sys.argv[1] != "-" else sys.stdin)

@@ -15,6 +15,7 @@ CONFIG = os.environ["CSIGHT_CONFIG"]
 USERS = ("alice", "bob")
 WAIT_SECONDS = 60
 failed = False
+head = ("EVENT", "TARGETS KEPT", "HISTORY KEPT", "SNAPSHOTS LOST", "CLIENT ERRORS")
 rows = []
 
 
@@ -200,7 +201,6 @@ def event(name, count, action, strict=("kept", "history", "lost", "errors")):
 
 
 def print_table():
-    head = ("EVENT", "TARGETS KEPT", "HISTORY KEPT", "SNAPSHOTS LOST", "CLIENT ERRORS")
     widths = [max(len(r[n]) for r in [head, *rows]) for n in range(len(head))]
     for r in (head, *rows):
         print("#| " + "  ".join(c.ljust(w) if n == 0 else c.rjust(w) for n, (c, w) in enumerate(zip(r, widths))).rstrip())

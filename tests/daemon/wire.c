@@ -279,6 +279,8 @@ int main(void)
 	tested_start(&tested, NULL);
 	test_invalid_messages();
 	test_large();
+	/* The first events open the journal, where there is one. */
+	test_parameters();
 	before = tested_descriptors(&tested);
 	memory = tested_memory(&tested);
 	test_parameters();
