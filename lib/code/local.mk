@@ -34,5 +34,6 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/symbols-perf.c \
 	lib/code/symbols.c lib/code/symbols.h lib/code/symtab.h \
 	lib/code/ocaml-traps.c lib/code/ocaml-traps.h \
+	lib/code/stack-use.c lib/code/stack-use.h \
 	lib/code/unwind.c lib/code/unwind.h
 lib_code_libcode_la_LIBADD += $(ELF_LIBS) $(LZMA_LIBS) $(ZSTD_LIBS) $(ZLIB_LIBS) -lstdc++

@@ -566,6 +566,14 @@ bool region_moves_stack(const struct region *region, uint64_t branch)
 	       unwind_moves_stack(e->unwind, region->offset, branch - region->start + region->offset);
 }
 
+bool region_loads_stack(const struct region *region, uint64_t addr)
+{
+	const struct region_entry *e = entry_of(region);
+
+	return (region->stack_use & UNWIND_LOADS_STACK) && addr >= region->start && addr < region->end &&
+	       unwind_block_loads_stack(e->unwind, addr - region->start + region->offset);
+}
+
 int region_handler(const struct region *region, uint64_t return_address, uint64_t *ret)
 {
 	const struct region_entry *e = entry_of(region);
@@ -579,6 +587,13 @@ int region_handler(const struct region *region, uint64_t return_address, uint64_
 	if (rc == 1)
 		*ret = offset - region->offset + region->start;
 	return rc;
+}
+
+bool region_is_landing(const struct region *region, uint64_t addr)
+{
+	const struct region_entry *e = entry_of(region);
+
+	return e->unwind && unwind_is_landing(e->unwind, addr - region->start + region->offset);
 }
 
 const struct region_hit *region_map_recent(const struct region_map *m)

@@ -41,7 +41,7 @@ struct region {
 	const char *image;    /* path of the mapping, or "" */
 	const char *build_id; /* of the file, in hexadecimal; "": unknown */
 	uint64_t offset;      /* of start in the file; 0 without a file */
-	uint8_t stack_use;    /* UNWIND_SAVES_STACK, UNWIND_SETS_STACK; 0: neither, or unknown */
+	uint8_t stack_use;    /* flags of lib/code/unwind.h; 0: none, or unknown */
 	const char *file;     /* source file of the declaration, from DWARF; NULL: unknown */
 	uint32_t line;
 };
@@ -144,9 +144,14 @@ int region_map_seal(struct region_map *m);
  */
 void region_map_extent(const struct region_map *m, uint64_t addr, uint64_t *ret_start, uint64_t *ret_end);
 
-/* As unwind_moves_stack() and unwind_handler() (lib/code/unwind.h), for a region and by addresses in memory. Without
- * unwind information they return false and -ENOENT. */
+/*
+ * As unwind_moves_stack(), unwind_block_loads_stack(), unwind_handler() and unwind_is_landing() (lib/code/unwind.h),
+ * for a region and by addresses in memory. Without unwind information they return false and -ENOENT.
+ */
 bool region_moves_stack(const struct region *region, uint64_t branch);
+bool region_loads_stack(const struct region *region, uint64_t addr);
 int region_handler(const struct region *region, uint64_t return_address, uint64_t *ret);
+bool region_is_landing(const struct region *region, uint64_t addr);
+bool region_is_landing(const struct region *region, uint64_t addr);
 
 #endif

@@ -11,17 +11,16 @@
 #include "lib/code/bytes.h"
 #include "lib/code/elf.h"
 #include "lib/code/ocaml-traps.h"
+#include "lib/code/stack-use.h"
 #include "lib/code/unwind.h"
 
 enum {
 	RECORD_MAX = 4096,   /* bytes of a record of .eh_frame */
 	TABLE_MAX = 1 << 18, /* bytes of a function's table of call sites */
 	FUNCTIONS_MAX = 1 << 20,
-	CODE_MAX = 1 << 20,  /* bytes of a function that are examined */
-	BEFORE_BRANCH = 32,  /* instructions before a branch among which it may set the stack pointer */
-	STORED_WITHIN = 24,  /* instructions after MOV Xn, SP within which Xn is stored */
-	CONSTANT_WITHIN = 4, /* instructions before ADD SP, SP, Xn within which Xn is loaded with a constant */
-	BLOCK_MAX = 64,      /* instructions of a basic block */
+	CODE_MAX = 1 << 20, /* bytes of a function that are examined */
+	BEFORE_BRANCH = 32, /* instructions before a branch among which it may set the stack pointer */
+	BLOCK_MAX = 64,     /* instructions of a basic block */
 	ANSWERS = 1024,
 	ARM_ENTRY_SIZE = 8, /* bytes of an entry of .ARM.exidx */
 };
@@ -411,8 +410,11 @@ static bool find_function(struct unwind *u, uint64_t address, struct function *r
 	return true;
 }
 
-/* Finds the landing pad of a call in the table of call sites (LSDA), in the format of g++, gccgo and rustc. */
-static int find_landing(const struct unwind *u, const struct function *f, uint64_t address, uint64_t *ret)
+/*
+ * Finds the landing pad of the call with this return address in the table of call sites (LSDA), in the format of g++,
+ * gccgo and rustc; or the landing pad that is at the address itself.
+ */
+static int find_landing(const struct unwind *u, const struct function *f, uint64_t address, bool itself, uint64_t *ret)
 {
 	_cleanup_free_ uint8_t *buffer = malloc(TABLE_MAX);
 	uint8_t encoding, sites;
@@ -432,8 +434,10 @@ static int find_landing(const struct unwind *u, const struct function *f, uint64
 		if (read_encoded(&a, sites & 0x0f, &start) < 0 || read_encoded(&a, sites & 0x0f, &length) < 0 ||
 		    read_encoded(&a, sites & 0x0f, &landing) < 0 || skip_leb(&a) < 0)
 			return -EBADMSG;
-		/* address is the return address; the table has the address of the call. */
-		if (address - 1 - f->start >= start && address - 1 - f->start - start < length) {
+		if (itself && landing && base + landing == address)
+			return 1;
+		/* The table has the address of the call. */
+		if (!itself && address - 1 - f->start >= start && address - 1 - f->start - start < length) {
 			*ret = base + landing;
 			return landing != 0;
 		}
@@ -461,7 +465,7 @@ static int find_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t
 	if (elf_address(u->elf, at, &address) < 0)
 		return -ENOENT;
 	if (find_function(u, address - 1, &f)) {
-		rc = find_landing(u, &f, address, &landing);
+		rc = find_landing(u, &f, address, false, &landing);
 		if (rc == 1 && elf_offset(u->elf, landing, ret, &left) < 0)
 			return -ENOENT;
 		return rc < 0 ? -ENOENT : rc;
@@ -476,69 +480,12 @@ static int find_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t
 	return rc == 0 && !u->header && !u->n_functions ? -ENOENT : rc;
 }
 
-/*
- * Is the instruction MOV, ADD or SUB to the stack pointer from a register other than SP and X29? An unwinder skips
- * frames by ADD SP, SP, Xn. The same instruction with a constant in Xn ends a large frame, and does not count.
- */
-static bool sets_stack(const uint32_t *code, size_t at)
-{
-	uint32_t op = code[at];
-	unsigned from = op >> 5 & 31, by = op >> 16 & 31;
-
-	if ((op & 0xff00001f) == 0x9100001f || (op & 0xff00001f) == 0xd100001f)
-		return from != 31 && from != 29;
-	if ((op & 0xffe0001f) != 0x8b20001f)
-		return false;
-	for (size_t i = at; i-- > 0 && at - i <= CONSTANT_WITHIN;)
-		if ((code[i] & 0x1f80001f) == (0x12800000 | by)) /* MOVN, MOVZ, MOVK */
-			return false;
-	return true;
-}
-
-/* Is the instruction STR or STP of a register to memory outside of the frame: not relative to SP or X29? */
-static bool stores_outside_frame(uint32_t op, unsigned reg)
-{
-	unsigned base = op >> 5 & 31;
-
-	if (base == 31 || base == 29)
-		return false;
-	if ((op & 0xffc00000) == 0xf9000000 || (op & 0xffe00000) == 0xf8000000)
-		return (op & 31) == reg;
-	return (op & 0xfe400000) == 0xa8000000 && ((op & 31) == reg || (op >> 10 & 31) == reg);
-}
-
-/* Is a register stored outside of the frame, as it is or after an EOR with a secret, as setjmp does? */
-static bool is_stored_outside_frame(const uint32_t *code, size_t n, unsigned reg)
-{
-	unsigned hidden = reg;
-
-	for (size_t i = 0; i < n; i++) {
-		if (stores_outside_frame(code[i], reg) || stores_outside_frame(code[i], hidden))
-			return true;
-		if ((code[i] & 0xff200000) == 0xca000000 && ((code[i] >> 5 & 31) == reg || (code[i] >> 16 & 31) == reg))
-			hidden = code[i] & 31;
-	}
-	return false;
-}
-
 static unsigned stack_use(struct unwind *u, uint64_t start, uint64_t end)
 {
 	_cleanup_free_ uint32_t *code = NULL;
-	bool sets = false, saves = false, has = false;
 	size_t n;
 
-	if (!u->a64 || !read_code(u, start, end, &code, &n))
-		return 0;
-	for (size_t i = 0; i < n; i++) {
-		unsigned to = code[i] & 31;
-
-		sets = sets || sets_stack(code, i);
-		if ((code[i] & 0xffffffe0) != 0x910003e0 || to == 29 || to == 31) /* MOV Xn, SP */
-			continue;
-		has = true;
-		saves = saves || is_stored_outside_frame(code + i + 1, MIN(n - i - 1, (size_t)STORED_WITHIN), to);
-	}
-	return (saves || (has && sets) ? UNWIND_SAVES_STACK : 0) | (sets ? UNWIND_SETS_STACK : 0);
+	return u->a64 && read_code(u, start, end, &code, &n) ? stack_use_flags(code, n) : 0;
 }
 
 static bool moves_stack(struct unwind *u, uint64_t start, uint64_t at)
@@ -554,7 +501,7 @@ static bool moves_stack(struct unwind *u, uint64_t start, uint64_t at)
 
 		if (!link && (kind == A64_BRANCH || kind == A64_INDIRECT))
 			return false;
-		if (sets_stack(code, i))
+		if (stack_use_sets(code, i))
 			return true;
 	}
 	return false;
@@ -571,6 +518,28 @@ static bool block_moves_stack(struct unwind *u, uint64_t at)
 		if (a64_classify(code[i], 0, &link, &target) != A64_PLAIN)
 			return (code[i] & 0xfffffc1f) == 0xd61f0000 && moves_stack(u, 0, at + 4 * (uint64_t)i);
 	return false;
+}
+
+static bool block_loads_stack(struct unwind *u, uint64_t at)
+{
+	uint32_t code[BLOCK_MAX];
+	size_t n = bytes_read(u->bytes, at, code, sizeof(code)) / 4;
+	uint64_t target;
+	bool link;
+
+	for (size_t i = 0; i < n && a64_classify(code[i], 0, &link, &target) == A64_PLAIN; i++)
+		if (stack_use_loads(code, i))
+			return true;
+	return false;
+}
+
+static bool is_landing(struct unwind *u, uint64_t at)
+{
+	uint64_t address, landing;
+	struct function f;
+
+	return elf_address(u->elf, at, &address) == 0 && find_function(u, address, &f) &&
+	       find_landing(u, &f, address, true, &landing) == 1;
 }
 
 int unwind_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t at, uint64_t *ret)
@@ -610,6 +579,16 @@ bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at)
 	return moves;
 }
 
+bool unwind_is_landing(struct unwind *u, uint64_t at)
+{
+	bool is;
+
+	pthread_mutex_lock(&u->lock);
+	is = is_landing(u, at);
+	pthread_mutex_unlock(&u->lock);
+	return is;
+}
+
 bool unwind_block_moves_stack(struct unwind *u, uint64_t at)
 {
 	bool moves;
@@ -618,4 +597,14 @@ bool unwind_block_moves_stack(struct unwind *u, uint64_t at)
 	moves = u->a64 && block_moves_stack(u, at);
 	pthread_mutex_unlock(&u->lock);
 	return moves;
+}
+
+bool unwind_block_loads_stack(struct unwind *u, uint64_t at)
+{
+	bool loads;
+
+	pthread_mutex_lock(&u->lock);
+	loads = u->a64 && block_loads_stack(u, at);
+	pthread_mutex_unlock(&u->lock);
+	return loads;
 }
