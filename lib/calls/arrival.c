@@ -185,14 +185,15 @@ static size_t find_catch_frame(const struct calls *c, uint64_t addr, bool *ret_u
  */
 static int unwind_to_function(struct calls *c, uint64_t addr, bool exact)
 {
-	bool unknown = false;
+	bool unknown = false, guessed;
 	size_t outermost = SIZE_MAX, depth = find_catch_frame(c, addr, &unknown), more;
 	int rc;
 
 	if (depth != SIZE_MAX)
 		return calls_pop_to(c, depth, LEAVE_UNWOUND);
 	depth = calls_saved_find(c, addr, &outermost);
-	if (depth == SIZE_MAX && (!exact || unknown)) {
+	guessed = depth == SIZE_MAX && (!exact || unknown);
+	if (guessed) {
 		outermost = depth = calls_find_below(c, c->depth - 1, c->here.region);
 		while (outermost != SIZE_MAX && (more = calls_find_below(c, outermost - 1, c->here.region)) != SIZE_MAX)
 			outermost = more;
@@ -200,6 +201,9 @@ static int unwind_to_function(struct calls *c, uint64_t addr, bool exact)
 	if (depth == SIZE_MAX)
 		return -ENOENT;
 	rc = calls_pop_to(c, depth, LEAVE_UNWOUND);
+	/* It may as well have been an older one. */
+	if (rc == 0 && guessed && depth == 1 && calls_top(c)->anchor == ANCHOR_NONE)
+		rc = calls_set_was_uncertain(c);
 	return rc < 0 || outermost == depth ? rc : calls_set_uncertain(c);
 }
 
@@ -241,17 +245,24 @@ static int leave_by_stack_change(struct calls *c, uint64_t addr)
 	const struct region *to = c->here.region;
 	/*
 	 * A frame that is older than the segment may have been prepared for addr unseen, and a function that saves the
-	 * stack pointer itself may be prepared without a call. In these cases any frame of the function will do.
+	 * stack pointer itself may be prepared without a call. In these cases any frame of the function will do. For
+	 * exceptions, tables show which frames are prepared.
 	 */
-	bool exact = c->stack[0].function != to && !(to->stack_use & UNWIND_SAVES_STACK);
+	bool exact =
+	    (c->stack[0].function != to || region_is_landing(to, addr)) && !(to->stack_use & UNWIND_SAVES_STACK);
 	int rc = addr == to->start ? -ENOENT : unwind_to_function(c, addr, exact);
 
 	if (rc != -ENOENT)
 		return rc;
 	if (addr == to->start || fibres_can_return(c) || has_thread_start(c))
 		return fibres_begin(c);
-	/* No later switch could come back to this stack. So something older than the segment has unwound all of it. */
-	rc = calls_pop_all(c, LEAVE_UNWOUND);
+	/*
+	 * No later switch could come back to this stack. So all of it has been unwound to something older than the
+	 * segment, with frames between that are unknown.
+	 */
+	rc = calls_set_was_uncertain(c);
+	if (rc == 0)
+		rc = calls_pop_all(c, LEAVE_UNWOUND);
 	return rc < 0 ? rc : push_root(c, addr);
 }
 
@@ -264,7 +275,10 @@ static int return_without_frame(struct calls *c, uint64_t addr, uint64_t at)
 	int rc;
 
 	if (c->depth == 1 && calls_top(c)->anchor == ANCHOR_NONE) {
-		rc = calls_pop(c, LEAVE_RETURN);
+		/* A return with another stack pointer may lead past some frames. */
+		rc = stack_pointer_changed(c) ? calls_set_was_uncertain(c) : 0;
+		if (rc == 0)
+			rc = calls_pop(c, LEAVE_RETURN);
 		return rc < 0 ? rc : push_root(c, at);
 	}
 	/* V8 jumps by returns, within its library and to code that it has compiled. */

@@ -184,6 +184,9 @@ size_t calls_saved_find(const struct calls *c, uint64_t address, size_t *ret_out
 /* Marks the depth as uncertain: some of the frames that remain may already have been left. */
 int calls_set_uncertain(struct calls *c);
 
+/* Marks the depth as uncertain from the beginning of the segment up to here. */
+int calls_set_was_uncertain(struct calls *c);
+
 /* Marks it as uncertain until the next event, unless it is already. */
 int calls_set_unsettled(struct calls *c);
 

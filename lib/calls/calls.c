@@ -169,10 +169,22 @@ static inline void end_range(struct calls *c, const struct element *e)
 	c->exception_return = c->arrival == ARRIVE_RESUME;
 }
 
+/*
+ * Returns true if the outermost frame, to which control came by a return or at the beginning of the segment, has set
+ * the stack pointer to a value from elsewhere. So it has left frames that are older than the segment, which are
+ * unknown: it is LuaJIT's exit handler, and the trace began in it or beneath it.
+ */
+static bool left_older_frames(struct calls *c, enum arrival arrival, uint64_t addr)
+{
+	return (arrival == ARRIVE_RETURN || arrival == ARRIVE_SEGMENT) && c->depth == 1 &&
+	       calls_top(c)->anchor == ANCHOR_NONE && region_loads_stack(calls_top(c)->function, addr);
+}
+
 static int on_range(struct calls *c, const struct element *e)
 {
 	int rc = e->torn ? calls_gap(c, GAP_BAD_IMAGE) : 0;
 	bool stays = may_stay(c), backward = stays && goes_back(c, e);
+	enum arrival arrival = c->arrival;
 
 	if (rc == 0)
 		rc = arrive(c, e->range.start);
@@ -180,7 +192,7 @@ static int on_range(struct calls *c, const struct element *e)
 		rc = inlined_replay(c, e, last_instruction(e), false);
 	rc = rc == 0 ? execute_range(c, e, last_instruction(e), backward) : MIN(rc, 0);
 	end_range(c, e);
-	return rc;
+	return rc == 0 && left_older_frames(c, arrival, e->range.start) ? calls_set_was_uncertain(c) : rc;
 }
 
 /* Returns the number of the system call that control has just made, or -1. */

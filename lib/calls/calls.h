@@ -107,6 +107,11 @@ enum mark_kind {
 	/* one of several frames of a recursion, or of several stacks, was chosen; it may be another */
 	MARK_UNCERTAIN,
 	MARK_CERTAIN, /* the depth is certain again */
+	/*
+	 * from the beginning of the segment up to here the depth was uncertain: frames older than the segment, which
+	 * have just been left together with the outermost one, are unknown. The certainty since then is unaffected.
+	 */
+	MARK_WAS_UNCERTAIN,
 };
 
 const char *calls_kind_str(enum call_kind kind);

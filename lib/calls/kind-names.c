@@ -30,7 +30,7 @@ const char *calls_gap_str(enum gap_kind kind)
 
 const char *calls_mark_str(enum mark_kind kind)
 {
-	static const char *const names[] = { "depth uncertain", "depth certain" };
+	static const char *const names[] = { "depth uncertain", "depth certain", "depth was uncertain" };
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }

@@ -46,6 +46,12 @@ int calls_set_uncertain(struct calls *c)
 	return calls_emit(c, CALL_EVENT_MARK, MARK_UNCERTAIN, NULL);
 }
 
+int calls_set_was_uncertain(struct calls *c)
+{
+	c->counts.uncertain++;
+	return calls_emit(c, CALL_EVENT_MARK, MARK_WAS_UNCERTAIN, NULL);
+}
+
 int calls_set_unsettled(struct calls *c)
 {
 	int rc;

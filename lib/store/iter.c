@@ -14,10 +14,13 @@ struct store_iter {
 	uint8_t *data;
 	size_t capacity;
 	uint64_t time, instructions, bound;
-	uint64_t waited;                   /* without the wait that is on top of the stack */
-	uint64_t segments;                 /* begun so far */
-	uint32_t roots;                    /* roots of the current segment returned to so far */
-	uint32_t pending_roots;            /* roots of the current segment whose enters are still to be returned */
+	uint64_t waited;        /* without the wait that is on top of the stack */
+	uint64_t segments;      /* begun so far */
+	uint32_t roots;         /* roots of the current segment returned to so far */
+	uint32_t pending_roots; /* roots of the current segment whose enters are still to be returned */
+	uint32_t uncertain;     /* number of MARK_WAS_UNCERTAIN still to come up to which the stack is uncertain */
+	bool pending_mark;      /* the segment's mark as uncertain is still to be returned, after the roots */
+	bool marked;            /* the last mark was MARK_UNCERTAIN */
 	uint64_t move_leaves, move_enters; /* rest of the current move */
 	enum call_kind move_kind;          /* of those entered */
 	struct store_frame *stack;
@@ -285,14 +288,31 @@ static int decode_gap(struct store_iter *it, uint64_t kind, struct store_event *
 	return 1;
 }
 
-static int decode_mark(struct store_iter *it, uint64_t kind, struct store_event *ret)
+static int return_mark(const struct store_iter *it, enum mark_kind kind, struct store_event *ret)
 {
-	if (kind > UINT8_MAX)
-		return -EBADMSG;
 	ret->type = STORE_MARK;
 	ret->kind = (uint8_t)kind;
 	ret->depth = (uint32_t)it->depth;
 	return 1;
+}
+
+/* While the stack is uncertain from the beginning of the segment, other marks are not returned. */
+static int decode_mark(struct store_iter *it, uint64_t kind, struct store_event *ret)
+{
+	if (kind > MARK_WAS_UNCERTAIN)
+		return -EBADMSG;
+	if (kind == MARK_WAS_UNCERTAIN)
+		return it->uncertain && !--it->uncertain && !it->marked ? return_mark(it, MARK_CERTAIN, ret) : 0;
+	it->marked = kind == MARK_UNCERTAIN;
+	return it->uncertain ? 0 : return_mark(it, (enum mark_kind)kind, ret);
+}
+
+/* Returns the mark of a segment whose stack is uncertain from the beginning. */
+static int emit_mark(struct store_iter *it, struct store_event *ret)
+{
+	it->pending_mark = false;
+	*ret = (struct store_event){ .time = it->time, .instructions = it->instructions };
+	return return_mark(it, MARK_UNCERTAIN, ret);
 }
 
 static int begin_segment(struct store_iter *it)
@@ -302,6 +322,8 @@ static int begin_segment(struct store_iter *it)
 	it->segments++;
 	it->roots = 0;
 	it->pending_roots = roots_below(it);
+	it->uncertain = segment_of(it)->uncertain;
+	it->pending_mark = it->uncertain && !it->marked;
 	/* Roots are entered at the segment's time; it must be equal so that times never decrease. */
 	return segment_of(it)->time == it->time && segment_of(it)->instructions == it->instructions &&
 		       segment_of(it)->waited == it->waited
@@ -459,6 +481,8 @@ int store_iter_next(struct store_iter *it, struct store_event *ret)
 	while (rc == 0) {
 		if (it->pending_roots) {
 			rc = emit_root(it, ret);
+		} else if (it->pending_mark) {
+			rc = emit_mark(it, ret);
 		} else if (it->move_leaves || it->move_enters) {
 			rc = decode_move(it, ret);
 		} else if (rd_left(&it->r)) {
@@ -471,6 +495,7 @@ int store_iter_next(struct store_iter *it, struct store_event *ret)
 			if (rc < 0 || it->next_block == it->thread->n_blocks)
 				return rc;
 			rc = load_block(it, it->next_block);
+			it->uncertain = passed ? 0 : it->uncertain;
 			/*
 			 * A block must begin where the one before ended: callers hold the frames of the events returned
 			 * so far.
@@ -505,6 +530,7 @@ int store_iter_seek(struct store_iter *it, uint64_t time)
 	it->r = reader_of(NULL, 0);
 	it->depth = it->pending_roots = 0;
 	it->move_leaves = it->move_enters = 0;
+	it->marked = false;
 	if (low == it->thread->n_blocks)
 		return 0;
 	rc = load_block(it, low);
@@ -521,5 +547,8 @@ int store_iter_seek(struct store_iter *it, uint64_t time)
 		if (rc == 1)
 			rc = 0;
 	}
+	/* As with other marks, what began before is not returned. */
+	it->pending_mark = false;
+	it->uncertain = 0;
 	return rc;
 }

@@ -333,10 +333,10 @@ static int decode_block(struct store *s, struct reader *r, void *item)
 static int decode_segment(struct store *s, struct reader *r, void *item)
 {
 	struct stored_segment *g = item;
-	uint32_t zero;
 
 	if (rd_u64(r, &g->time) < 0 || rd_u64(r, &g->instructions) < 0 || rd_u64(r, &g->first_root) < 0 ||
-	    rd_u32(r, &g->n_roots) < 0 || rd_u32(r, &zero) < 0 || (s->layout->waits && rd_u64(r, &g->waited) < 0))
+	    rd_u32(r, &g->n_roots) < 0 || rd_u32(r, &g->uncertain) < 0 ||
+	    (s->layout->waits && rd_u64(r, &g->waited) < 0))
 		return -EBADMSG;
 	return 0;
 }

@@ -16,6 +16,8 @@ struct stored_block {
 struct stored_segment {
 	uint64_t time, instructions, waited, first_root;
 	uint32_t n_roots;
+	/* the stack is uncertain from the beginning up to the MARK_WAS_UNCERTAIN with this number, the first being 1 */
+	uint32_t uncertain;
 };
 
 struct stored_thread {

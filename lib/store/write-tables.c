@@ -220,7 +220,7 @@ static void write_indexes(struct table_writer *t)
 			buf_u64(b, th->segments[k].instructions);
 			buf_u64(b, roots + th->segments[k].first_root);
 			buf_u32(b, th->segments[k].n_roots);
-			buf_u32(b, 0);
+			buf_u32(b, th->segments[k].uncertain);
 			buf_u64(b, th->segments[k].waited);
 		}
 		roots += th->n_roots;

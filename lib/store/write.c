@@ -452,6 +452,7 @@ _apart_ static int write_root(struct store_writer *w, struct writer_thread *t, c
 		return rc;
 	t->roots[t->n_roots++] = f.site == NO_SITE ? f.function : f.site | ROOT_INLINED;
 	s->n_roots++;
+	s->uncertain = s->marks;
 	f.enter = s->time;
 	f.instructions = s->instructions;
 	f.waited = s->waited;
@@ -473,7 +474,7 @@ _apart_ static int begin_segment(struct writer_thread *t, const struct call_even
 	/* What preceded the segment was a gap, or nothing. */
 	t->gaps_of[t->gap_kind].ns += t->gaps ? e->time - t->last : 0;
 	t->segments[t->n_segments++] =
-	    (struct writer_segment){ e->time, e->instructions, t->waited, (uint32_t)t->n_roots, 0 };
+	    (struct writer_segment){ e->time, e->instructions, t->waited, (uint32_t)t->n_roots };
 	t->after_gap = false;
 	put_event(t, e, CODE_SEGMENT);
 	return 0;
@@ -592,6 +593,8 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 		put_event_with(t, e, CODE_NOTE, (uint64_t)e->kind << 1);
 		break;
 	case CALL_EVENT_MARK:
+		if (e->kind == MARK_WAS_UNCERTAIN && t->n_segments)
+			t->segments[t->n_segments - 1].marks++;
 		put_event_with(t, e, CODE_NOTE, (uint64_t)e->kind << 1 | 1);
 		break;
 	case CALL_EVENT_MOVE:

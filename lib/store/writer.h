@@ -59,6 +59,8 @@ struct writer_seen {
 struct writer_segment {
 	uint64_t time, instructions, waited;
 	uint32_t first_root, n_roots;
+	uint32_t marks;     /* MARK_WAS_UNCERTAIN so far */
+	uint32_t uncertain; /* of these, those before the last root: the others concern no frame of the segment */
 };
 
 struct writer_thread {

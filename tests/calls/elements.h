@@ -69,7 +69,10 @@ static int on_event(void *user, const struct call_event *e)
 		snprintf(to, size, "gap:%s ", calls_gap_str(e->kind));
 		break;
 	case CALL_EVENT_MARK:
-		snprintf(to, size, "%s ", e->kind == MARK_CERTAIN ? "certain" : "uncertain");
+		snprintf(to, size, "%s ",
+			 e->kind == MARK_CERTAIN     ? "certain"
+			 : e->kind == MARK_UNCERTAIN ? "uncertain"
+						     : "was-uncertain");
 		break;
 	case CALL_EVENT_MOVE:
 		log_bad = true;

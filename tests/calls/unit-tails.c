@@ -43,7 +43,7 @@ static void test_ends(void)
 	b(G);
 	br(H); /* longjmp */
 	run(MAIN + 4, 1);
-	end(0, "segment inferred:main( f( ) f( tail:g( tail:h( )unwound )unwound )unwound )end");
+	end(0, "segment inferred:main( f( ) f( tail:g( tail:h( )unwound )unwound )unwound was-uncertain )end");
 	begin();
 	bl(MAIN);
 	b(F);
