@@ -91,7 +91,8 @@ fresh() { # COMMAND...: csightd anew, without snapshots and with decoders that w
   rm -rf /var/lib/csight/spool/*
   "$@"
   systemctl start csightd
-  decoders STOP
+  # systemd starts csight-decode when csightd connects to it.
+  until_true decoders STOP || note <<<'no decoder to stop'
 }
 
 trace_units() { # trbe|etr: trace hardware with these sinks alone, and a csightd that knows it
