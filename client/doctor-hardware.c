@@ -5,6 +5,7 @@
 
 #include "client/doctor.h"
 #include "client/format.h"
+#include "lib/coresight/hazards.h"
 
 enum { CPUS_TEXT = 192 };
 
@@ -232,6 +233,33 @@ static void report_sysfs_problems(struct doctor *d)
 		doctor_find(d, DOCTOR_WARNING, "sysfs", "%zu more of these", t->n_problems - 16 + t->n_problems_more);
 }
 
+/* csightd does without TRBE then, if there is another sink. */
+static enum doctor_level level_of_damage(const struct topology *t)
+{
+	for (size_t i = 0; i < t->n_sinks; i++)
+		if (!t->sinks[i].per_cpu)
+			return DOCTOR_WARNING;
+	return DOCTOR_ERROR;
+}
+
+static void report_hazards(struct doctor *d)
+{
+	const enum doctor_level levels[] = { [HAZARD_NOTE] = DOCTOR_NOTE,
+					     [HAZARD_LOSS] = DOCTOR_WARNING,
+					     [HAZARD_DAMAGE] = level_of_damage(d->topology) };
+	struct hazards h;
+
+	hazards_find(d->root, d->topology, &h);
+	for (size_t i = 0; i < h.n; i++) {
+		const struct hazard *of = &h.list[i];
+
+		doctor_remedy(doctor_find(d, levels[of->effect], "hazards", "%s", of->text), "%s%s", of->remedy,
+			      of->effect == HAZARD_DAMAGE ? "; until then csightd does not use TRBE, unless its "
+							    "configuration has hazards = allow"
+							  : "");
+	}
+}
+
 void doctor_hardware(struct doctor *d)
 {
 	report_sysfs_problems(d);
@@ -248,4 +276,5 @@ void doctor_hardware(struct doctor *d)
 	check_sinks(d);
 	check_paths(d);
 	check_trace_ids(d);
+	report_hazards(d);
 }

@@ -4,11 +4,9 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <zlib.h>
 
 #include "client/doctor.h"
-
-enum { CONFIG_MAX = 2 << 20 };
+#include "lib/coresight/kernel-config.h"
 
 struct doctor_finding *doctor_find(struct doctor *d, enum doctor_level level, const char *topic, const char *fmt, ...)
 {
@@ -34,53 +32,6 @@ void doctor_remedy(struct doctor_finding *f, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Reads a text file, which may be compressed, and puts a newline before it. */
-static int read_config(int root, const char *path, char **ret)
-{
-	_cleanup_free_ char *text = malloc(CONFIG_MAX + 2);
-	_cleanup_close_ int fd = -1;
-	int n, rc = sysroot_file(root, path, &fd);
-	gzFile file;
-
-	if (rc < 0 || !text)
-		return rc < 0 ? rc : -ENOMEM;
-	file = gzdopen(fd, "r");
-	if (!file)
-		return -ENOMEM;
-	TAKE_FD(fd);
-	text[0] = '\n';
-	n = gzread(file, text + 1, CONFIG_MAX);
-	gzclose(file);
-	if (n < 0)
-		return -EBADMSG;
-	text[n + 1] = 0;
-	*ret = TAKE_PTR(text);
-	return 0;
-}
-
-static void read_kernel_config(struct doctor *d)
-{
-	static const struct {
-		const char *prefix, *suffix;
-	} places[] = { { "boot/config-", "" }, { "usr/lib/modules/", "/config" }, { "lib/modules/", "/config" } };
-	char path[SYSROOT_PATH_MAX];
-
-	/* The running kernel's own copy comes first. A release with a slash would lead to another directory. */
-	if (read_config(d->root, "proc/config.gz", &d->config) == 0 || !*d->release || strchr(d->release, '/'))
-		return;
-	for (size_t i = 0; i < ELEMENTS(places) && !d->config; i++) {
-		snprintf(path, sizeof(path), "%s%s%s", places[i].prefix, d->release, places[i].suffix);
-		read_config(d->root, path, &d->config);
-	}
-}
-
-static bool config_has_line(const struct doctor *d, const char *line)
-{
-	const char *at = d->config ? strstr(d->config, line) : NULL;
-
-	return at && (at[strlen(line)] == '\n' || !at[strlen(line)]);
-}
-
 static void read_architecture(struct doctor *d)
 {
 	struct utsname u;
@@ -90,9 +41,9 @@ static void read_architecture(struct doctor *d)
 		/* Kernels before 6.1 do not have this file. */
 		if (d->here && uname(&u) == 0)
 			snprintf(d->arch, sizeof(d->arch), "%s", u.machine);
-		else if (config_has_line(d, "\nCONFIG_ARM64=y"))
+		else if (kernel_config_is(d->config, "ARM64", 'y'))
 			strcpy(d->arch, "aarch64");
-		else if (config_has_line(d, "\nCONFIG_ARM=y"))
+		else if (kernel_config_is(d->config, "ARM", 'y'))
 			strcpy(d->arch, "arm");
 	}
 	d->arm = !*d->arch || strncmp(d->arch, "arm", 3) == 0 || strncmp(d->arch, "aarch64", 7) == 0;
@@ -122,7 +73,7 @@ int doctor_begin(struct doctor *d, const char *root)
 		return rc;
 	if (sysroot_text(d->root, "proc/sys/kernel/osrelease", d->release, sizeof(d->release)) < 0)
 		*d->release = 0;
-	read_kernel_config(d);
+	d->config = kernel_config_read(d->root, d->release);
 	read_architecture(d);
 	read_capabilities(d);
 	doctor_read_firmware(d);
@@ -138,18 +89,16 @@ void doctor_done(struct doctor *d)
 
 enum doctor_driver doctor_driver(const struct doctor *d, const char *option, const char *modules)
 {
-	char line[80], path[80];
+	char path[80];
 
 	snprintf(path, sizeof(path), "sys/module/%.*s", (int)strcspn(modules, " "), modules);
 	if (sysroot_has(d->root, path))
 		return DRIVER_THERE;
 	if (!d->config)
 		return DRIVER_UNKNOWN;
-	snprintf(line, sizeof(line), "\nCONFIG_%s=y", option);
-	if (config_has_line(d, line))
+	if (kernel_config_is(d->config, option, 'y'))
 		return DRIVER_THERE;
-	snprintf(line, sizeof(line), "\nCONFIG_%s=m", option);
-	return config_has_line(d, line) ? DRIVER_NOT_LOADED : DRIVER_NOT_BUILT;
+	return kernel_config_is(d->config, option, 'm') ? DRIVER_NOT_LOADED : DRIVER_NOT_BUILT;
 }
 
 static void add_range(char *ret, size_t size, uint32_t first, uint32_t last)

@@ -36,6 +36,7 @@ static const struct setting keys[] = {
 	{ "spool", KIND_PATH, FIELD(spool), .fixed = true },
 	{ "capture", KIND_TEXT, FIELD(capture), .fixed = true },
 	{ "arm", KIND_TEXT, FIELD(arm), .fixed = true },
+	{ "hazards", KIND_TEXT, FIELD(hazards), .fixed = true },
 	{ "restore", KIND_TEXT, FIELD(restore), .fixed = true },
 	{ "keeper", KIND_PATH, FIELD(keeper), .fixed = true },
 	{ "decoder", KIND_PATH, FIELD(decoder), .fixed = true },
@@ -389,6 +390,7 @@ uint64_t settings_space(uint64_t setting, uint64_t whole)
 static const struct settings defaults = {
 	.capture = "auto",
 	.arm = "request",
+	.hazards = "refuse",
 	.restore = "yes",
 	.sink = "auto",
 	.shared_sink = "all",
@@ -456,6 +458,8 @@ static int check_words(struct settings *s)
 		return reason_set(s->why, -EINVAL, "capture must be auto, perf or emu, not \"%s\"", esc(s->capture));
 	if (strcmp(s->arm, "request") != 0 && strcmp(s->arm, "machine") != 0)
 		return reason_set(s->why, -EINVAL, "arm must be request or machine, not \"%s\"", esc(s->arm));
+	if (strcmp(s->hazards, "refuse") != 0 && strcmp(s->hazards, "allow") != 0)
+		return reason_set(s->why, -EINVAL, "hazards must be refuse or allow, not \"%s\"", esc(s->hazards));
 	if (strcmp(s->restore, "yes") != 0 && strcmp(s->restore, "no") != 0)
 		return reason_set(s->why, -EINVAL, "restore must be yes or no, not \"%s\"", esc(s->restore));
 	if (strcmp(s->shared_sink, "all") != 0 && strcmp(s->shared_sink, "root") != 0 &&

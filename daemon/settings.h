@@ -28,6 +28,7 @@ struct settings {
 	char capture[16];
 	char decode_user[64];
 	char arm[16];                    /* request, machine */
+	char hazards[16];                /* refuse, allow: TRBE that is known to be unsafe here */
 	char restore[16];                /* yes, no: the targets of an earlier daemon */
 	char sink[64];                   /* the trace sink to use; "auto": the best one of the machine */
 	char shared_sink[64];            /* who may use a shared sink: all, root, the name of a group */

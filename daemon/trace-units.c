@@ -78,6 +78,7 @@ static int open_machine(struct trace_units *u)
 		.aux_size = s->ring_size,
 		.memory = s->rings_max,
 		.machine = strcmp(s->arm, "machine") == 0,
+		.any_hazard = strcmp(s->hazards, "allow") == 0,
 	};
 	int rc = perf_machine_new(&wanted, &u->machine, &u->why);
 

@@ -6,9 +6,12 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "daemon/capture/perf/plan.h"
 #include "lib/base/util.h"
+#include "lib/coresight/hazards.h"
+#include "lib/coresight/sysroot.h"
 
 static const char *sink_name(const struct topology *t, const struct plan_cpu *c)
 {
@@ -31,16 +34,21 @@ static void print_plan(const struct topology *t, const struct plan *p)
 
 int main(int argc, char **argv)
 {
-	const struct plan_settings settings = { .aux_size = 1 << 20, .memory = 1 << 30, .machine = argc > 2 };
+	struct plan_settings settings = { .aux_size = 1 << 20, .memory = 1 << 30, .machine = argc > 2 };
 	const struct capture_options plain = { 0 };
 	const struct plan_target target = { .options = &plain };
 	const struct plan_use nothing = { 0 };
 	struct topology *t;
 	struct plan *p;
 	struct reason why = { "" };
+	struct hazards hazards;
+	int root;
 
-	if (argc < 2 || topology_read(argv[1], &t) < 0)
+	if (argc < 2 || topology_read(argv[1], &t) < 0 || sysroot_open(argv[1], &root) < 0)
 		return 2;
+	hazards_find(root, t, &hazards);
+	if (hazards_damage(&hazards))
+		settings.hazard = hazards_damage(&hazards)->text;
 	if (plan_make(t, &settings, &nothing, &target, &p, &why) < 0) {
 		printf("none: %s\n", why.text);
 	} else {
@@ -48,5 +56,6 @@ int main(int argc, char **argv)
 		plan_free(p);
 	}
 	topology_free(t);
+	close(root);
 	return 0;
 }

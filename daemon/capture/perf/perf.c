@@ -9,7 +9,10 @@
 
 #include "daemon/capture/perf/perf-internal.h"
 #include "daemon/capture/process/proc-file.h"
+#include "lib/base/log.h"
 #include "lib/base/util.h"
+#include "lib/coresight/hazards.h"
+#include "lib/coresight/sysroot.h"
 
 enum {
 	AUX_SIZE = 4 << 20,
@@ -64,6 +67,24 @@ static const char *sysroot_of(const struct perf_machine *m)
 	return m->sysroot ? m->sysroot : "/";
 }
 
+/* Finds out why TRBE must not be used. */
+static void find_hazard(struct perf_machine *m)
+{
+	_cleanup_close_ int root = -1;
+	const struct hazard *worst;
+	struct hazards found;
+
+	if (sysroot_open(sysroot_of(m), &root) < 0)
+		return;
+	hazards_find(root, m->topology, &found);
+	worst = hazards_damage(&found);
+	if (!worst)
+		return;
+	reason_set(&m->hazard, 0, "%s", worst->text);
+	m->settings.hazard = m->hazard.text;
+	log_warning("TRBE is not used: %s; %s", worst->text, worst->remedy);
+}
+
 static int fill_machine(struct perf_machine *m, const struct perf_settings *settings, struct reason *why)
 {
 	const struct sideband_listener user = { wants_record, on_record, on_lost_switches, m };
@@ -89,6 +110,8 @@ static int fill_machine(struct perf_machine *m, const struct perf_settings *sett
 		rc = process_table_new(&m->process_table);
 	if (rc == 0)
 		rc = topology_read(sysroot_of(m), &m->topology);
+	if (rc == 0 && !settings->any_hazard)
+		find_hazard(m);
 	if (rc == 0 && (!m->topology->pmu.there || !m->topology->pmu.n_sources)) {
 		return reason_set(why, -ENODEV, "%s; run csight doctor for details",
 				  m->topology->pmu.there ? "the kernel's cs_etm PMU knows no trace unit"

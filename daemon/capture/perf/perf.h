@@ -25,6 +25,7 @@ struct perf_settings {
 	uint64_t memory;     /* limit for the rings of all targets, bytes; 0: an eighth of the machine's memory */
 	const char *keeper;  /* socket of csight-keeper; NULL: none */
 	bool machine;        /* trace everything at all times, so that each process has a history */
+	bool any_hazard;     /* use TRBE also where it is known to be unsafe */
 };
 
 /*

@@ -84,7 +84,16 @@ static bool lacks_trace_id(const struct topology *t, const struct topology_cpu *
 	return !t->sinks[sink].per_cpu && !dynamic && cpu->trace_id == 0;
 }
 
-static int choose_sinks(const struct topology *t, const char *name, struct plan *p, struct reason *why)
+static bool has_shared_sink(const struct topology *t)
+{
+	for (size_t i = 0; i < t->n_cpus; i++)
+		if (cpu_traceable(&t->cpus[i]) && first_sink(t, &t->cpus[i], false) >= 0)
+			return true;
+	return false;
+}
+
+static int choose_sinks(const struct topology *t, const char *name, const char *hazard, struct plan *p,
+			struct reason *why)
 {
 	uint32_t named = 0;
 	bool per_cpu = prefers_private(t);
@@ -93,6 +102,13 @@ static int choose_sinks(const struct topology *t, const char *name, struct plan 
 		return reason_set(why, -ENOENT, "there is no sink %s that perf can use", name);
 	if (name)
 		per_cpu = t->sinks[named].per_cpu;
+	if (per_cpu && hazard) {
+		if (name || !has_shared_sink(t))
+			return reason_set(why, -EPERM,
+					  "TRBE is not used on this machine: %s (hazards in csightd.conf(5))", hazard);
+		per_cpu = false;
+		add_missing(p, "TRBE is not used on this machine: %s", hazard);
+	}
 	p->cpus = calloc(t->n_cpus + 1, sizeof(*p->cpus));
 	if (!p->cpus)
 		return -ENOMEM;
@@ -327,7 +343,7 @@ static int fill_plan(const struct topology *t, const struct plan_settings *s, co
 
 	if (!t->pmu.there || t->pmu.type == 0)
 		return reason_set(why, -ENODEV, "this kernel has no cs_etm PMU (csight doctor)");
-	rc = choose_sinks(t, sink, p, why);
+	rc = choose_sinks(t, sink, s->hazard, p, why);
 	if (rc < 0)
 		return rc;
 	p->shared = !p->direct || s->machine;

@@ -22,10 +22,11 @@ enum {
 };
 
 struct plan_settings {
-	const char *sink;  /* for targets that name none, or NULL */
-	uint64_t aux_size; /* of one ring, bytes; rounded down to a power of two */
-	uint64_t memory;   /* limit for all rings, bytes */
-	bool machine;      /* trace everything at all times: CPU by CPU, on any kind of sink */
+	const char *sink;   /* for targets that name none, or NULL */
+	uint64_t aux_size;  /* of one ring, bytes; rounded down to a power of two */
+	uint64_t memory;    /* limit for all rings, bytes */
+	bool machine;       /* trace everything at all times: CPU by CPU, on any kind of sink */
+	const char *hazard; /* why TRBE must not be used here, or NULL */
 };
 
 struct plan;
@@ -68,7 +69,8 @@ struct plan {
 
 /*
  * Allocates a plan. -ENODEV: perf can trace nothing here; -ENOENT: no such sink; -ENOTSUP: the hardware or sink does
- * not support an option; -EBUSY: incompatible with events in use; -ENOSPC: the rings would exceed the memory limit.
+ * not support an option; -EPERM: the sink is unsafe on this machine; -EBUSY:
+ * incompatible with events in use; -ENOSPC: the rings would exceed the memory limit.
  * Sets why on failure.
  */
 int plan_make(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
