@@ -17,7 +17,6 @@ struct decode {
 	struct outputs outputs;
 	enum engine_choice engine;
 	struct decode_stats stats, total; /* of the elements of the current stream; of all streams */
-	struct native_sums sums;          /* of the current piece's batches */
 	uint64_t bytes_done, bytes_total;
 	json_object *threads, *warnings;
 };
@@ -35,13 +34,15 @@ static int on_element(void *user, const struct element *e)
 	return outputs_element(&d->outputs, e);
 }
 
-static int on_batch(void *user, const struct native_batch *b, const struct native_sums *sums)
+static int on_batch(void *user, const struct native_batch *b, struct native_sums *sums)
 {
 	struct decode *d = user;
+	struct native_sums before = *sums;
+	int rc = outputs_batch(&d->outputs, b);
 
-	decode_stats_add_batch(&d->stats, b, &d->sums, sums);
-	d->sums = *sums;
-	return outputs_batch(&d->outputs, b);
+	outputs_add_sums(&d->outputs, b, sums);
+	decode_stats_add_batch(&d->stats, b, &before, sums);
+	return rc;
 }
 
 static int on_branches(void *user, const struct branch *list, size_t n)
@@ -58,7 +59,6 @@ static int on_piece(void *user, const struct pd_piece *p, bool ends)
 {
 	struct decode *d = user;
 
-	d->sums = (struct native_sums){ 0 };
 	return ends ? 0 : outputs_piece(&d->outputs, p);
 }
 
@@ -84,7 +84,7 @@ static int decode_stream(struct decode *d, const struct stream *s)
 						on_piece,
 						d,
 						outputs_take_batches(&d->outputs) ? on_batch : NULL,
-						outputs_take_sums(&d->outputs),
+						outputs_need_sums(&d->outputs),
 						on_branches };
 	struct stream_decoder *sd = NULL;
 	int rc = outputs_begin(&d->outputs, s);

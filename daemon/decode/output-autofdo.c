@@ -52,8 +52,9 @@ struct autofdo_output {
 	size_t n_slots, used;
 	/* What batches execute, not yet in slots; it holds for one version of the code. */
 	struct edge_counts edges;
-	struct edge_count *last; /* a branch that was taken, and whose target is not known yet; or NULL */
-	uint64_t next;           /* where the next range is expected to begin, or NATIVE_UNKNOWN */
+	struct edge_table *table; /* of the last edge */
+	uint32_t last;            /* the last edge, which is counted, and what follows it not known; or 0 */
+	struct native_sums sums;  /* next: not of the last edge */
 	uint64_t version;
 };
 
@@ -146,30 +147,38 @@ static int add_branches(struct autofdo_output *a, uint64_t start, uint32_t size,
 	return counts_add_n(a, &c);
 }
 
-static int add_edge(struct autofdo_output *a, const struct edge_count *e)
+static int add_edge(struct autofdo_output *a, const struct edge_count *e, uint64_t n)
 {
-	struct count c = { .n = e->n, .kind = RANGE };
+	struct count c = { .n = n, .kind = RANGE };
 	int rc;
 
-	if (!where(a, e->start, &c.file, &c.from))
+	if (!n || !where(a, e->start, &c.file, &c.from))
 		return 0;
 	c.to = c.from + e->size - 4;
 	rc = counts_add_n(a, &c);
 	if (rc < 0 || !e->branches)
 		return rc;
-	return e->target == UINT64_MAX ? add_branches(a, e->start, e->size, e->to, e->n_to)
-				       : add_branches(a, e->start, e->size, e->target, e->n - e->apart);
+	return add_branches(a, e->start, e->size, e->successor == NATIVE_UNKNOWN ? e->to : e->successor, n - e->apart);
 }
 
-/* The branch that was taken last is counted where its target is known: by the next element. */
+/* Where the code continues behind what was executed last, or NATIVE_UNKNOWN. */
+static uint64_t successor(const struct autofdo_output *a)
+{
+	return a->last ? edge_counts_find(a->table, a->last)->successor : a->sums.next;
+}
+
+/* No edge follows the last one: its branch is counted where its target is known, by the next element. */
 static void settle_last(struct autofdo_output *a)
 {
-	struct edge_count *e = a->last;
+	struct edge_count *e = a->last ? edge_counts_find(a->table, a->last) : NULL;
 
 	if (!e)
 		return;
+	a->sums.next = e->successor;
+	a->last = 0;
+	if (!e->branches)
+		return;
 	e->apart++;
-	a->last = NULL;
 	a->current->pending = where(a, e->start, &a->current->pending_file, &a->current->pending_from);
 	a->current->pending_from += e->size - 4;
 }
@@ -181,14 +190,17 @@ static int add_edges(struct autofdo_output *a)
 	int rc = 0;
 
 	settle_last(a);
-	for (size_t i = 0; i < c->n_edges && rc == 0; i++)
-		if (c->edges[i].n)
-			rc = add_edge(a, &c->edges[i]);
+	for (size_t i = 0; i < c->n_tables && rc == 0; i++) {
+		const struct edge_table *t = &c->tables[i];
+
+		for (size_t k = 0; k < t->n && rc == 0; k++)
+			rc = add_edge(a, &t->list[k], t->cells[t->list[k].edge].n);
+	}
 	for (size_t i = 0; i < c->n_targets && rc == 0; i++)
 		if (c->targets[i].n)
 			rc =
 			    add_branches(a, c->targets[i].start, c->targets[i].size, c->targets[i].to, c->targets[i].n);
-	edge_counts_done(&a->edges);
+	edge_counts_clear(&a->edges);
 	return rc;
 }
 
@@ -255,110 +267,167 @@ static int autofdo_element(struct output *o, const struct element *e)
 	}
 }
 
-/* Counts the branch that was taken last, which another edge follows; torn: not from there. */
-static int end_last(struct autofdo_output *a, uint64_t start, bool torn)
+/* Counts a jump of the last edge, an indirect branch, to where another block begins than the last time. */
+static int turn_last(struct autofdo_output *a, struct edge_cell *cell, const struct basic_block *to)
 {
-	struct edge_count *e = a->last;
+	struct edge_count *e = edge_counts_find(a->table, a->last);
+	uint64_t n = cell->n - 1 - e->apart;
+	int rc = e->to == to->start ? 0 : edge_counts_add_target(&a->edges, e, e->to, n);
 
-	if (a->current->pending)
-		return end_branch(a, !torn, start);
-	if (!e || (e->target == start && !torn))
-		return 0;
-	if (torn) {
+	if (rc == 0 && e->to != to->start) {
+		e->apart += n;
+		e->to = to->start;
+	}
+	return rc;
+}
+
+/* Ends the last edge, which another one follows in a way that is new; torn: not from there. */
+static int end_last(struct autofdo_output *a, const struct native_batch *b, uint32_t block, bool torn)
+{
+	struct edge_cell *cell;
+	int rc = 0;
+
+	if (a->last && torn)
 		settle_last(a);
-		return end_branch(a, false, 0);
-	}
-	if (e->to != start) {
-		int rc = edge_counts_add_target(&a->edges, e, e->to, e->n_to);
-
-		if (rc < 0)
-			return rc;
-		e->to = start;
-		e->n_to = 0;
-	}
-	e->n_to++;
-	return 0;
+	if (!a->last)
+		return end_branch(a, !torn, b->blocks[block].start);
+	cell = &a->table->cells[a->last];
+	if (edge_counts_find(a->table, a->last)->successor == NATIVE_UNKNOWN)
+		rc = turn_last(a, cell, &b->blocks[block]);
+	cell->next = a->table->numbering == b->numbering ? block : 0;
+	return rc;
 }
 
-static int add_new_edge(struct autofdo_output *a, const struct basic_block *b, bool taken, struct edge_count **ret)
+/* Counts a block that ended with a branch that is always taken, which the trace says was not. */
+static int count_odd(struct autofdo_output *a, const struct basic_block *b)
 {
-	const bool branches = taken && (b->kind == INSTR_BR || b->kind == INSTR_IBR);
-	struct edge_count *e;
-	int rc;
+	uint32_t file;
+	uint64_t first;
 
-	a->last = NULL;
-	rc = edge_counts_make_room(&a->edges);
-	if (rc < 0)
-		return rc;
-	e = edge_counts_find(&a->edges, b, taken);
-	if (!e->n) {
-		*e = (struct edge_count){ .start = b->start, .target = UINT64_MAX, .size = 4 * b->count };
-		e->taken = taken;
-		e->branches = branches;
-		if (branches && b->kind == INSTR_BR)
-			e->target = b->target;
-		a->edges.used_edges++;
-	}
-	*ret = e;
-	return 0;
+	a->last = 0;
+	a->sums.next = block_end(b);
+	a->sums.instructions += b->count;
+	return b->count && where(a, b->start, &file, &first)
+		   ? counts_add(a, file, RANGE, first, first + 4 * (uint64_t)(b->count - 1))
+		   : 0;
 }
 
-static inline int on_edge(struct autofdo_output *a, const struct basic_block *b, bool taken)
+/*
+ * Handles an edge that is new, or follows the last one in a way that is. Returns 1 if its cell is to count it, and 0 if
+ * it has been counted.
+ */
+static int on_new(struct autofdo_output *a, const struct native_batch *b, struct edge_table *t, uint32_t edge)
 {
-	bool torn = ((a->next != b->start) & (a->next != NATIVE_UNKNOWN)) | (b->always & !taken);
-	struct edge_count *e;
-	int rc = end_last(a, b->start, torn);
+	const struct basic_block *block = &b->blocks[edge_block(edge)];
+	bool odd = block->always && !edge_is_taken(edge);
+	uint64_t next = successor(a);
+	bool torn = (next != NATIVE_UNKNOWN && next != block->start) || odd;
+	int rc = end_last(a, b, edge_block(edge), torn);
 
-	a->next = taken ? b->target : block_end(b);
-	if (rc < 0 || !b->count) {
-		a->last = NULL;
-		return rc;
-	}
-	e = edge_counts_find(&a->edges, b, taken);
-	if (!e || !e->n)
-		rc = add_new_edge(a, b, taken, &e);
-	if (rc < 0)
-		return rc;
-	e->n++;
-	a->last = e->branches ? e : NULL;
-	return 0;
+	a->sums.torn += torn;
+	if (rc == 0 && (odd || !block->count))
+		return count_odd(a, block);
+	if (rc == 0 && !t->cells[edge].n)
+		rc = edge_counts_add(t, b, edge);
+	return rc < 0 ? rc : 1;
 }
 
 static int on_event(struct autofdo_output *a, const struct native_batch *b, size_t event)
 {
 	struct element e = b->events[event];
 
+	a->sums.next = successor(a);
 	if (!element_is_aside(&e)) {
-		e.torn = e.kind == ELEM_RANGE && a->next != NATIVE_UNKNOWN && a->next != e.range.start;
-		a->next = e.kind == ELEM_RANGE ? b->successors[event] : NATIVE_UNKNOWN;
+		settle_last(a);
+		e.torn = e.kind == ELEM_RANGE && a->sums.next != NATIVE_UNKNOWN && a->sums.next != e.range.start;
 	}
+	native_sum_event(&a->sums, b, event);
 	return autofdo_element(&a->output, &e);
+}
+
+/*
+ * Handles what is no edge that follows the last one as before. Returns 1 if it is an edge whose cell is to count it.
+ */
+static int on_other(struct autofdo_output *a, const struct native_batch *b, struct edge_table *t, uint32_t edge,
+		    size_t *event)
+{
+	if (!(edge & NATIVE_CYCLES))
+		return on_new(a, b, t, edge);
+	/* autofdo_batch() took it for a range. */
+	a->sums.ranges--;
+	if (edge == NATIVE_EVENT)
+		return on_event(a, b, (*event)++);
+	a->sums.others++;
+	return 0;
+}
+
+static int find_table(struct autofdo_output *a, const struct native_batch *b, struct edge_table **ret)
+{
+	int rc = edge_counts_table(&a->edges, b, ret);
+
+	if (rc != -EFBIG)
+		return rc;
+	rc = add_edges(a);
+	edge_counts_done(&a->edges);
+	return rc < 0 ? rc : edge_counts_table(&a->edges, b, ret);
 }
 
 static int autofdo_batch(struct output *o, const struct native_batch *b)
 {
 	struct autofdo_output *a = (struct autofdo_output *)o;
+	struct edge_table *t;
 	size_t event = 0;
-	int rc = 0;
+	uint64_t instructions = 0;
+	uint32_t last;
+	int rc = find_table(a, b, &t);
 
-	for (size_t i = 0; i < b->n && rc == 0; i++) {
+	if (rc < 0)
+		return rc;
+	a->sums.ranges += b->n;
+	/* Of the edge before, the number here; 0: it is in a->last, or there is none. */
+	last = a->table == t ? a->last : 0;
+	for (size_t i = 0; i < b->n && rc >= 0; i++) {
 		uint32_t edge = b->edges[i];
 
-		if (!(edge & NATIVE_CYCLES))
-			rc = on_edge(a, &b->blocks[edge_block(edge)], edge_is_taken(edge));
-		else if (edge == NATIVE_EVENT)
-			rc = on_event(a, b, event++);
+		/* Events and cycles equal no number of a block. */
+		if (__builtin_expect(t->cells[last].next == edge_block(edge) && t->cells[edge].n, 1)) {
+			rc = 1;
+		} else {
+			if (last) {
+				a->last = last;
+				a->table = t;
+			}
+			rc = on_other(a, b, t, edge, &event);
+		}
+		if (rc == 1) {
+			t->cells[edge].n++;
+			instructions += t->cells[edge].instructions;
+			last = edge;
+		} else {
+			last = a->table == t ? a->last : 0;
+		}
 	}
-	return rc;
+	if (last) {
+		a->last = last;
+		a->table = t;
+	}
+	a->sums.instructions += instructions;
+	return MIN(rc, 0);
+}
+
+static const struct native_sums *autofdo_sums(const struct output *o)
+{
+	return &((const struct autofdo_output *)o)->sums;
 }
 
 static int autofdo_piece(struct output *o, const struct pd_piece *p)
 {
 	struct autofdo_output *a = (struct autofdo_output *)o;
+	int rc = add_edges(a);
 
-	settle_last(a);
-	a->next = NATIVE_UNKNOWN;
-	return 0;
+	/* Blocks are numbered anew. */
+	a->sums = (struct native_sums){ .next = NATIVE_UNKNOWN };
+	return rc;
 }
 
 static int autofdo_begin(struct output *o, const struct stream *s)
@@ -490,7 +559,8 @@ int output_autofdo_new(struct input *input, int fd, struct output **ret)
 					       .finish = autofdo_finish,
 					       .free = autofdo_free,
 					       .piece = autofdo_piece,
-					       .batch = autofdo_batch };
+					       .batch = autofdo_batch,
+					       .sums = autofdo_sums };
 	struct autofdo_output *a;
 
 	if (!input->ops->where)

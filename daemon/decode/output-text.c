@@ -277,7 +277,7 @@ static const struct output_ops text_formats[] = {
 	{ DECODE_FORMAT_PACKETS, text_begin, ignore_element, text_end, text_finish, text_free, packets_piece,
 	  packets_packet },
 	{ DECODE_FORMAT_NONE, none_begin, none_element, text_end, text_finish, text_free, NULL, NULL, none_batch,
-	  .sums = true },
+	  .needs_sums = true },
 };
 
 int output_text_new(enum decode_format_id format, int fd, struct output **ret)

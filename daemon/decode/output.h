@@ -32,7 +32,9 @@ struct output_ops {
 	int (*packet)(struct output *o, const struct engine_packet *p);
 	/* May be called in place of element(), if all outputs of the job have it. */
 	int (*batch)(struct output *o, const struct native_batch *b);
-	bool sums; /* batch() takes those of NATIVE_SUMS, too */
+	bool needs_sums; /* alone: batch() takes batches of NATIVE_SUMS, too */
+	/* What the batches of the current piece amount to: nothing else has to add them. */
+	const struct native_sums *(*sums)(const struct output *o);
 	/* Of formats of branches_engine_ops, which have no elements. */
 	int (*branches)(struct output *o, const struct branch *list, size_t n);
 };

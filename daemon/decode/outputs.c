@@ -91,12 +91,25 @@ bool outputs_take_batches(const struct outputs *o)
 	return true;
 }
 
-bool outputs_take_sums(const struct outputs *o)
+bool outputs_need_sums(const struct outputs *o)
 {
 	for (size_t i = 0; i < o->n; i++)
-		if (!o->list[i]->ops->sums)
+		if (!o->list[i]->ops->needs_sums)
 			return false;
 	return true;
+}
+
+void outputs_add_sums(const struct outputs *o, const struct native_batch *b, struct native_sums *sums)
+{
+	for (size_t i = 0; i < o->n; i++)
+		if (o->list[i]->ops->sums) {
+			*sums = *o->list[i]->ops->sums(o->list[i]);
+			return;
+		}
+	if (outputs_need_sums(o))
+		native_sum_executed(sums, b);
+	else
+		native_sum(sums, b);
 }
 
 int outputs_batch(struct outputs *o, const struct native_batch *b)

@@ -21,7 +21,10 @@ const struct element_regions *outputs_regions(struct outputs *o);
 
 /* True if all outputs read batches; and if they need no more than sums of them. */
 bool outputs_take_batches(const struct outputs *o);
-bool outputs_take_sums(const struct outputs *o);
+bool outputs_need_sums(const struct outputs *o);
+
+/* Adds a batch that the outputs have read to the sums of its piece. */
+void outputs_add_sums(const struct outputs *o, const struct native_batch *b, struct native_sums *sums);
 
 /* Call the operation of the same name of each output. */
 int outputs_begin(struct outputs *o, const struct stream *s);

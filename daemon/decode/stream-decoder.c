@@ -136,12 +136,10 @@ static int emit_batch(void *user, const struct native_batch *b)
 {
 	struct stream_decoder *sd = user;
 
-	if (sd->to.sums)
-		native_sum_executed(&sd->sums, b);
-	else
-		native_sum(&sd->sums, b);
+	int rc = sd->to.batch(sd->to.user, b, &sd->sums);
+
 	sd->emitted = (struct decode_position){ sd->sums.instructions, sd->sums.others };
-	return sd->to.batch(sd->to.user, b, &sd->sums);
+	return rc;
 }
 
 static int open_engine(struct stream_decoder *sd, const struct pd_piece *p, const struct engine_ops *ops)

@@ -19,9 +19,8 @@ struct stream_decoder_sink {
 	int (*packet)(void *user, const struct engine_packet *p);      /* may be NULL */
 	int (*piece)(void *user, const struct pd_piece *p, bool ends); /* begin or end of a piece */
 	void *user;
-	/* May be NULL: may be called in place of element(), with what the piece amounts to so far, this batch included.
-	 */
-	int (*batch)(void *user, const struct native_batch *b, const struct native_sums *sums);
+	/* May be NULL: may be called in place of element(). It adds the batch to what the piece amounts to so far. */
+	int (*batch)(void *user, const struct native_batch *b, struct native_sums *sums);
 	bool sums;                                                        /* batches of NATIVE_SUMS are enough */
 	int (*branches)(void *user, const struct branch *list, size_t n); /* of ENGINE_CHOICE_BRANCHES */
 };

@@ -44,6 +44,7 @@ void blocks_clear(struct blocks *b)
 	b->view = NULL;
 	memset(b->tlb, 0, sizeof(b->tlb));
 	b->n = 1;
+	b->numbering++;
 }
 
 void blocks_done(struct blocks *b)

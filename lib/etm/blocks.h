@@ -44,7 +44,8 @@ struct block_page {
 struct blocks {
 	struct basic_block *list; /* by number; 0 is no block */
 	uint32_t n, capacity;
-	uint32_t *next; /* by edge: the block that control comes to; 0: not looked up yet */
+	uint64_t numbering; /* changes where numbers become those of other blocks */
+	uint32_t *next;     /* by edge: the block that control comes to; 0: not looked up yet */
 	struct instr_set set;
 	struct engine_memory memory;
 	struct code_view **views, *view;    /* all, and the current one */

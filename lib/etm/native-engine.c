@@ -62,7 +62,7 @@ void native_range(const struct basic_block *b, bool taken, struct element *ret)
 	read_block(&r, b, taken, ret);
 }
 
-static void sum_event(struct native_sums *s, const struct native_batch *b, size_t event)
+void native_sum_event(struct native_sums *s, const struct native_batch *b, size_t event)
 {
 	const struct element *e = &b->events[event];
 	bool is_range = e->kind == ELEM_RANGE;
@@ -88,7 +88,7 @@ void native_sum(struct native_sums *s, const struct native_batch *b)
 		bool taken = edge_is_taken(edge);
 
 		if (edge == NATIVE_EVENT) {
-			sum_event(&sum, b, event++);
+			native_sum_event(&sum, b, event++);
 		} else if (edge & NATIVE_CYCLES) {
 			sum.others++;
 		} else {

@@ -61,7 +61,8 @@ struct native_workers {
 	pthread_cond_t changed;
 	struct chunk_engine **idle;
 	unsigned n_idle, n_engines;
-	size_t buffered; /* bytes of chunks that are not stitched yet */
+	uint32_t n_numberings; /* of engines' blocks, so far; that of the one that stitches is the first */
+	size_t buffered;       /* bytes of chunks that are not stitched yet */
 	/* Of the pushing thread: */
 	struct worker_chunk *chunks; /* a ring, the last of which is being filled */
 	unsigned first, n, capacity;
@@ -120,7 +121,7 @@ static void engine_return_buffers(struct chunk_engine *h, struct native_buffer *
 	*buffers = NULL;
 }
 
-static struct chunk_engine *engine_new(struct native_workers *w)
+static struct chunk_engine *engine_new(struct native_workers *w, uint32_t numbering)
 {
 	struct native_sink sink = w->sink;
 	struct chunk_engine *h = calloc(1, sizeof(*h));
@@ -136,6 +137,7 @@ static struct chunk_engine *engine_new(struct native_workers *w)
 		return NULL;
 	}
 	h->native->blocks.keep = true;
+	h->native->blocks.numbering = (uint64_t)numbering << 32;
 	return h;
 }
 
@@ -143,6 +145,7 @@ static struct chunk_engine *engine_new(struct native_workers *w)
 static struct chunk_engine *engine_acquire(struct native_workers *w, struct worker_chunk *p)
 {
 	struct chunk_engine *h = NULL;
+	uint32_t numbering;
 
 	pthread_mutex_lock(&w->lock);
 	while (!w->n_idle && w->n_engines == w->options.threads_max)
@@ -159,8 +162,9 @@ static struct chunk_engine *engine_acquire(struct native_workers *w, struct work
 		p->native.spare = h->buffers;
 		h->buffers = NULL;
 	}
+	numbering = h ? 0 : ++w->n_numberings;
 	pthread_mutex_unlock(&w->lock);
-	return h ? h : engine_new(w);
+	return h ? h : engine_new(w, numbering);
 }
 
 /* The job of a pool's thread. */

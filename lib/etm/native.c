@@ -17,6 +17,8 @@ int native_flush(struct native *e)
 	int rc = e->fold ? native_fold_edges(e) : 0;
 
 	batch.blocks = e->blocks.list;
+	batch.n_blocks = e->blocks.n;
+	batch.numbering = e->blocks.numbering;
 	batch.edges = o->edges;
 	batch.n = o->committed.edges;
 	batch.calls = o->calls;

@@ -60,6 +60,8 @@ struct native_batch {
 	const uint64_t *ranges;       /* of calls, by event: how many blocks have run, in this batch's count */
 	size_t n_events;
 	const struct basic_block *blocks;
+	uint32_t n_blocks;       /* more than all their numbers */
+	uint64_t numbering;      /* of one engine, batches of the same numbering have the same blocks by number */
 	const uint64_t *offsets; /* of the packets, by edge; or NULL */
 };
 
@@ -149,6 +151,9 @@ struct native_sums {
 	uint64_t others; /* elements that are no range, and ranges without instructions */
 	uint64_t blocks; /* of the ranges, those that are whole blocks; of NATIVE_SUMS alone */
 };
+
+/* Adds an event of a batch of NATIVE_EDGES. */
+void native_sum_event(struct native_sums *s, const struct native_batch *b, size_t event);
 
 /* Adds a batch of NATIVE_EDGES. */
 void native_sum(struct native_sums *s, const struct native_batch *b);
