@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* csight arm, csight disarm. */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/client.h"
@@ -10,6 +13,9 @@
 #include "client/function-lookup.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
+
+/* A path below it names a group as well. */
+#define CGROUP_ROOT "/sys/fs/cgroup"
 
 enum { FUNCTIONS_MAX = 8, RING_SIZE_MIN = 64 << 10, RING_SIZE_MAX = 1 << 30 };
 enum {
@@ -21,8 +27,17 @@ enum {
 	OPTION_FUNCTION,
 	OPTION_FILTER,
 	OPTION_SINK,
-	OPTION_RING_SIZE
+	OPTION_RING_SIZE,
+	/* Those of a standing target: */
+	OPTION_NAME,
+	OPTION_EXE,
+	OPTION_UNIT,
+	OPTION_CGROUP,
+	OPTION_TREE,
+	OPTION_USER
 };
+
+enum { OPTION_STANDING = OPTION_KERNEL /* of disarm */ };
 
 static const struct verb_option arm_options[] = {
 	[OPTION_PID] = { "pid", 'p', "N", "process ID" },
@@ -35,16 +50,26 @@ static const struct verb_option arm_options[] = {
 	[OPTION_FILTER] = { "filter", 0, "TEXT", "trace only these addresses; TEXT is a perf address filter" },
 	[OPTION_SINK] = { "sink", 0, "NAME", "trace sink, as listed by csight doctor" },
 	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "size of each ring of the process; suffixes K, M, G" },
+	[OPTION_NAME] = { "name", 0, "PATTERN", "processes of this name, now and later: a standing target" },
+	[OPTION_EXE] = { "exe", 0, "FILE", "processes that execute this program, now and later" },
+	[OPTION_UNIT] = { "unit", 0, "NAME", "processes of this unit of systemd, now and later" },
+	[OPTION_CGROUP] = { "cgroup", 0, "PATH", "processes in this control group, now and later" },
+	[OPTION_TREE] = { "tree", 0, "N", "this process and its descendants, now and later" },
+	[OPTION_USER] = { "user", 0, "NAME", "processes of this user, now and later" },
 	{ 0 },
 };
 
 static const struct verb_option disarm_options[] = {
 	[OPTION_PID] = { "pid", 'p', "N", "process ID" },
+	[OPTION_STANDING] = { "standing", 0, "ID", "remove a standing target; its processes remain armed" },
 	{ 0 },
 };
 
 struct arm {
 	struct csight_arm_options options;
+	struct csight_rule rule;
+	bool stands; /* the rule is set */
+	char exe[PATH_MAX], unit[NAME_MAX + 1];
 	const char *functions[FUNCTIONS_MAX];
 	size_t n_functions;
 	struct buf filter; /* address filters: that of --filter, then one for each function */
@@ -114,6 +139,51 @@ static int arm_add_functions(struct arm *a, pid_t pid)
 	return status;
 }
 
+/* Adds an option of the rule. Returns 0, or an exit status. */
+static int arm_add_rule(struct client *c, struct arm *a, int option, const char *value)
+{
+	struct csight_rule *r = &a->rule;
+	const struct passwd *user;
+	uint64_t number;
+
+	a->stands = true;
+	switch (option) {
+	case OPTION_NAME:
+		r->name = value;
+		break;
+	case OPTION_EXE:
+		r->exe = realpath(value, a->exe);
+		if (!r->exe) {
+			client_error("cannot find the program %s: %s", esc(value), strerror(errno));
+			return STATUS_FAILED;
+		}
+		break;
+	case OPTION_UNIT:
+		snprintf(a->unit, sizeof(a->unit), "%s%s", value, strchr(value, '.') ? "" : ".service");
+		r->unit = a->unit;
+		break;
+	case OPTION_CGROUP:
+		r->cgroup =
+		    strncmp(value, CGROUP_ROOT "/", strlen(CGROUP_ROOT "/")) == 0 ? value + strlen(CGROUP_ROOT) : value;
+		break;
+	case OPTION_TREE:
+		if (parse_u64(value, INT32_MAX, &number) < 0 || number == 0)
+			return client_usage(c, "--tree: '%s' is not a process ID", esc(value));
+		r->tree = (pid_t)number;
+		break;
+	case OPTION_USER:
+		user = getpwnam(value);
+		if (!user && parse_u64(value, UINT32_MAX - 1, &number) < 0) {
+			client_error("there is no user %s", esc(value));
+			return STATUS_FAILED;
+		}
+		r->has_user = true;
+		r->user = user ? user->pw_uid : (uid_t)number;
+		break;
+	}
+	return STATUS_OK;
+}
+
 /* On failure returns false, with the exit status in c->status. */
 static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 {
@@ -152,6 +222,16 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 		case OPTION_SINK:
 			options->sink = value;
 			break;
+		case OPTION_NAME:
+		case OPTION_EXE:
+		case OPTION_UNIT:
+		case OPTION_CGROUP:
+		case OPTION_TREE:
+		case OPTION_USER:
+			c->status = arm_add_rule(c, arm, o, value);
+			if (c->status != STATUS_OK)
+				return false;
+			break;
 		case OPTION_RING_SIZE:
 			if (parse_size(value, &options->ring_size) < 0 || options->ring_size < RING_SIZE_MIN ||
 			    options->ring_size > RING_SIZE_MAX || (options->ring_size & (options->ring_size - 1))) {
@@ -164,7 +244,13 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 	}
 	if (o == CLIENT_STOP)
 		return false;
-	c->status = client_pid(c, pid, ret_pid);
+	if (arm->stands && (pid || c->argc || arm->n_functions)) {
+		c->status =
+		    client_usage(c, "a standing target takes no process ID%s",
+				 arm->n_functions ? ", and no --function: each process has other addresses" : "");
+		return false;
+	}
+	c->status = arm->stands ? STATUS_OK : client_pid(c, pid, ret_pid);
 	if (c->status == 0 && arm->n_functions)
 		c->status = arm_add_functions(arm, *ret_pid);
 	if (c->status == 0)
@@ -172,16 +258,33 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 	return c->status == 0;
 }
 
+static int arm_standing(struct client *c, const struct arm *arm)
+{
+	_cleanup_object_ struct csight_object *standing = NULL;
+	int rc = csight_arm_standing(c->daemon, &arm->rule, &arm->options, &standing);
+
+	if (rc < 0)
+		return client_daemon_failed(c, rc);
+	if (c->json)
+		client_print_json_member(stdout, "standing", csight_json(standing));
+	else if (!c->quiet)
+		printf("standing target %d is set: %s\n", (int)csight_number(standing, "id", 0),
+		       esc(csight_text(standing, "text")));
+	return STATUS_OK;
+}
+
 static int arm_run(struct client *c)
 {
 	_cleanup_object_ struct csight_object *target = NULL;
-	_cleanup_(arm_done) struct arm arm = { .options.size = sizeof(arm.options) };
+	_cleanup_(arm_done) struct arm arm = { .options.size = sizeof(arm.options), .rule.size = sizeof(arm.rule) };
 	const char *trouble, *state;
 	pid_t pid;
 	int rc;
 
 	if (!arm_parse(c, &pid, &arm))
 		return c->status;
+	if (arm.stands)
+		return arm_standing(c, &arm);
 	rc = csight_arm(c->daemon, pid, &arm.options, &target);
 	if (rc < 0)
 		return client_daemon_failed(c, rc);
@@ -196,18 +299,42 @@ static int arm_run(struct client *c)
 	return state && strcmp(state, "blocked") == 0 ? STATUS_FAILED : STATUS_OK;
 }
 
+/* Returns 0 or an exit status; *ret_id is 0 if a process is to be disarmed. */
+static int disarm_parse(struct client *c, pid_t *ret_pid, uint32_t *ret_id)
+{
+	const char *value, *pid = NULL, *standing = NULL;
+	uint64_t id = 0;
+	int o;
+
+	while ((o = client_option(c, &value)) >= 0)
+		*(o == OPTION_STANDING ? &standing : &pid) = value;
+	if (o == CLIENT_STOP)
+		return c->status ? c->status : -1;
+	if (standing && (pid || c->argc))
+		return client_usage(c, "only one of --pid and --standing may be given");
+	if (standing && (parse_u64(standing, UINT32_MAX, &id) < 0 || id == 0))
+		return client_usage(c, "'%s' is not the ID of a standing target; csight targets lists them",
+				    esc(standing));
+	*ret_id = (uint32_t)id;
+	o = standing ? STATUS_OK : client_pid(c, pid, ret_pid);
+	return o ? o : client_connect(c);
+}
+
 static int disarm_run(struct client *c)
 {
-	pid_t pid;
-	int rc;
+	uint32_t id = 0;
+	pid_t pid = 0;
+	int rc = disarm_parse(c, &pid, &id);
 
-	if (!arm_parse(c, &pid, &(struct arm){ 0 }))
-		return c->status;
-	rc = csight_disarm(c->daemon, pid);
+	if (rc)
+		return MAX(rc, 0);
+	rc = id ? csight_disarm_standing(c->daemon, id) : csight_disarm(c->daemon, pid);
 	if (rc < 0)
 		return client_daemon_failed(c, rc);
 	if (c->json)
 		printf("{}\n");
+	else if (!c->quiet && id)
+		printf("standing target %u is removed; the processes that it armed remain so\n", id);
 	else if (!c->quiet)
 		printf("process %d is disarmed; its history is dropped\n", (int)pid);
 	return STATUS_OK;
@@ -215,8 +342,8 @@ static int disarm_run(struct client *c)
 
 const struct verb cmd_arm = {
 	.name = "arm",
-	.arguments = "--pid N",
-	.summary = "start recording a process",
+	.arguments = "--pid N | --name PATTERN | --exe FILE | ...",
+	.summary = "start recording a process, or all of a kind",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = arm_options,
 	.run = arm_run,
@@ -224,7 +351,7 @@ const struct verb cmd_arm = {
 
 const struct verb cmd_disarm = {
 	.name = "disarm",
-	.arguments = "--pid N",
+	.arguments = "--pid N | --standing ID",
 	.summary = "stop recording a process and drop its history",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = disarm_options,

@@ -213,6 +213,8 @@ static void add_object(struct audit_event *e, enum audit_action action, const st
 		add_field(e, "CSIGHT_SNAPSHOT=%s", esc(on->snapshot));
 	if (on->trigger)
 		add_field(e, "CSIGHT_TRIGGER=%s", esc(on->trigger));
+	if (on->rule)
+		add_field(e, "CSIGHT_RULE=%s", esc(on->rule));
 	if (on->detail)
 		add_field(e, "%s=%s", action == AUDIT_REMOVE ? "CSIGHT_LIMIT" : "CSIGHT_FILE", esc(on->detail));
 }
@@ -385,6 +387,8 @@ void audit_done(const struct audit_actor *by, enum audit_action action, const st
 		add_field(e, "MESSAGE=%s removed%s, to keep within %s", actor, object, esc(on->detail));
 	else if (on->detail)
 		add_field(e, "MESSAGE=%s %s %s of%s", actor, actions[action].done, esc(on->detail), object);
+	else if (on->rule)
+		add_field(e, "MESSAGE=%s %s the standing target %s", actor, actions[action].done, esc(on->rule));
 	else
 		add_field(e, "MESSAGE=%s %s%s", actor, actions[action].done, object);
 	add_kind(e, actions[action].id);

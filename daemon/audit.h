@@ -49,6 +49,7 @@ struct audit_object {
 	const char *snapshot; /* its id, or NULL */
 	const char *detail;   /* the file that is opened, or the limit for which csightd removes a snapshot; or NULL */
 	const char *trigger;  /* the condition of the trigger that is set or removed, or takes the snapshot; or NULL */
+	const char *rule;     /* of the standing target; or NULL */
 };
 
 struct audit_options {

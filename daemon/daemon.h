@@ -31,6 +31,7 @@ struct daemon {
 	struct job_queue *jobs;
 	struct request_list *requests;
 	struct trigger_list *triggers;
+	struct standing_list *standing;
 	struct state *state;
 	struct service *service;
 	struct status_line *status_line;

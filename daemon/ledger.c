@@ -52,6 +52,7 @@ static const struct {
 	[LEDGER_WAITING] = { "waiting", "snapshots-per-user", "stored-max", 1 },
 	[LEDGER_STORED] = { "stored", "stored-per-user", "stored-max", 1 },
 	[LEDGER_TRIGGERS] = { "triggers", "triggers-per-user", "targets-max", 1 },
+	[LEDGER_STANDING] = { "standing", "standing-per-user", "targets-max", 1 },
 	[LEDGER_SNAPSHOTS] = { "snapshots", "snapshots-per-minute", "snapshots-per-minute", 1, 60000000000u },
 	[LEDGER_TRIGGERED] = { "triggered", "triggered-per-minute", "triggered-per-minute", 1, 60000000000u },
 	[LEDGER_DECODER] = { "decoder", "decode-seconds-per-hour", "decode-seconds-per-hour", 1000, 3600000000000u },

@@ -35,6 +35,7 @@ enum ledger_kind {
 	LEDGER_WAITING,       /* snapshots that wait for their decode */
 	LEDGER_STORED,        /* snapshots in the spool */
 	LEDGER_TRIGGERS,      /* that are not at their end */
+	LEDGER_STANDING,      /* rules of standing targets */
 	/* Rates, which ledger_spend() charges and time returns: */
 	LEDGER_RATES,
 	LEDGER_SNAPSHOTS = LEDGER_RATES, /* snapshots per minute */

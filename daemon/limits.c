@@ -116,7 +116,8 @@ static void read_settings(struct limits *l, struct ledger_total *totals)
 	/* The rings of trace units have a limit of their own (rings-max); those of the emulator are the program's. */
 	totals[LEDGER_RINGS] = make_total(s, LEDGER_UNLIMITED, false);
 	totals[LEDGER_DESCRIPTORS] = make_total(s, descriptors - MIN(descriptors, DESCRIPTORS_OWN), true);
-	totals[LEDGER_TARGETS] = totals[LEDGER_TRIGGERS] = make_total(s, s->targets_max, false);
+	totals[LEDGER_TARGETS] = totals[LEDGER_TRIGGERS] = totals[LEDGER_STANDING] =
+	    make_total(s, s->targets_max, false);
 	totals[LEDGER_CONNECTIONS] = make_total(s, s->connections_max, false);
 	totals[LEDGER_CONNECTIONS].reserve = s->system ? MIN(CONNECTIONS_OF_ROOT, s->connections_max / 2) : 0;
 	totals[LEDGER_REGISTRATIONS] = make_total(s, REGISTRATIONS_MAX, false);

@@ -49,6 +49,14 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/subscriptions.c daemon/subscriptions.h \
 	daemon/subuids.c daemon/subuids.h \
 	daemon/symbol-cache.c daemon/symbol-cache.h \
+	daemon/standing/control-group.c daemon/standing/control-group.h \
+	daemon/standing/process-events.c daemon/standing/process-events.h \
+	daemon/standing/process-set.c daemon/standing/process-set.h \
+	daemon/standing/standing.c daemon/standing/standing.h \
+	daemon/standing/standing-methods.c daemon/standing/standing-methods.h \
+	daemon/standing/standing-rule.c daemon/standing/standing-rule.h \
+	daemon/standing/standing-sections.c daemon/standing/standing-sections.h \
+	daemon/standing/standing-wire.c daemon/standing/standing-wire.h \
 	daemon/state-file.c daemon/state-file.h \
 	daemon/state.c daemon/state.h \
 	daemon/target-file.c daemon/target-file.h \

@@ -21,6 +21,7 @@
 #include "daemon/service.h"
 #include "daemon/subscriptions.h"
 #include "daemon/spool.h"
+#include "daemon/standing/standing.h"
 #include "daemon/state.h"
 #include "daemon/status-line.h"
 #include "daemon/target.h"
@@ -259,8 +260,9 @@ static void on_target_changed(void *data, struct target *t, enum target_change c
 
 	if (change == TARGET_ARMED && state_paused(d->state) && pause_one(&pausing, t) < 0)
 		log_warning("cannot pause process %d: out of memory", (int)t->pid);
-	subscriptions_target(d, t, change);
 	state_target(d->state, t, change);
+	standing_target(d->standing, t, change);
+	subscriptions_target(d, t, change);
 	if (change == TARGET_ARMED)
 		trigger_sections_apply(&d->settings.triggers, d->triggers, d->audit, t);
 	status_line_changed(d->status_line);
@@ -332,6 +334,27 @@ static int start_triggers(struct daemon *d)
 	return trigger_list_new(&options, &d->triggers);
 }
 
+static void on_standing_changed(void *data)
+{
+	struct daemon *d = data;
+
+	state_changed(d->state);
+}
+
+static int start_standing(struct daemon *d)
+{
+	struct standing_list_options options = { .base = d->base,
+						 .settings = &d->settings,
+						 .ledger = d->ledger,
+						 .audit = d->audit,
+						 .units = d->units,
+						 .targets = d->targets,
+						 .changed = on_standing_changed,
+						 .data = d };
+
+	return standing_list_new(&options, &d->standing);
+}
+
 static int start_state(struct daemon *d)
 {
 	struct state_options options = { .base = d->base,
@@ -341,6 +364,7 @@ static int start_state(struct daemon *d)
 					 .units = d->units,
 					 .targets = d->targets,
 					 .triggers = d->triggers,
+					 .standing = d->standing,
 					 .audit = d->audit };
 
 	const struct pause_options pausing = methods_pausing(d);
@@ -350,7 +374,11 @@ static int start_state(struct daemon *d)
 		log_notice(CAPTURE_PAUSED);
 		rc = pause_all(&pausing, true, NULL, NULL);
 	}
-	return rc;
+	if (rc < 0)
+		return rc;
+	standing_sections_apply(&d->settings.standing, d->standing, d->audit);
+	standing_list_begin(d->standing);
+	return 0;
 }
 
 static int start_status_line(struct daemon *d)
@@ -384,6 +412,7 @@ static int start(struct daemon *d)
 		{ start_units, "the trace units" },
 		{ start_jobs, "the queue of decodes" },
 		{ start_triggers, "the triggers" },
+		{ start_standing, "the standing targets" },
 		{ start_state, "what was stored" },
 		{ start_status_line, "its status" },
 	};
@@ -479,6 +508,7 @@ static void stop(struct daemon *d)
 	d->service = service_free(d->service);
 	d->state = state_free(d->state);
 	d->status_line = status_line_free(d->status_line);
+	d->standing = standing_list_free(d->standing);
 	d->requests = request_list_free(d->requests);
 	d->triggers = trigger_list_free(d->triggers);
 	d->jobs = job_queue_free(d->jobs);

@@ -10,6 +10,7 @@
 #include "daemon/snapshot.h"
 #include "daemon/target.h"
 
+struct standing;
 struct trigger;
 
 /* What a call names, after the check of the right. */
@@ -19,6 +20,7 @@ struct methods_subject {
 	struct target *target; /* NULL if the process is no target */
 	struct snapshot *snapshot;
 	struct trigger *trigger;
+	struct standing *standing;
 };
 
 struct audit_object methods_object_of_snapshot(const struct snapshot *s);

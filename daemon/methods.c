@@ -16,6 +16,7 @@
 #include "daemon/registry.h"
 #include "daemon/reload.h"
 #include "daemon/spool.h"
+#include "daemon/standing/standing-methods.h"
 #include "daemon/state.h"
 #include "daemon/subscriptions.h"
 #include "daemon/trace-units.h"
@@ -25,7 +26,7 @@
 
 /* What a method names; the caller must be its owner or root. RIGHT_ADMINISTRATOR: it is for root, or the daemon's user.
  */
-enum right { RIGHT_ANY, RIGHT_ADMINISTRATOR, RIGHT_PROCESS, RIGHT_SNAPSHOT, RIGHT_TRIGGER };
+enum right { RIGHT_ANY, RIGHT_ADMINISTRATOR, RIGHT_PROCESS, RIGHT_SNAPSHOT, RIGHT_TRIGGER, RIGHT_STANDING };
 
 enum {
 	METHOD_MORE = 1,  /* reports progress to calls with more */
@@ -343,6 +344,9 @@ static const struct method methods[] = {
 	{ "org.csight.ListTargets", RIGHT_ANY, 0, AUDIT_LOOK, do_list_targets },
 	{ "org.csight.Arm", RIGHT_PROCESS, METHOD_WORKS, AUDIT_ARM, methods_arm },
 	{ "org.csight.Disarm", RIGHT_PROCESS, METHOD_WORKS, AUDIT_DISARM, methods_disarm },
+	{ "org.csight.ArmStanding", RIGHT_ANY, METHOD_WORKS, AUDIT_ARM, standing_methods_arm },
+	{ "org.csight.DisarmStanding", RIGHT_STANDING, METHOD_WORKS, AUDIT_DISARM, standing_methods_disarm },
+	{ "org.csight.ListStanding", RIGHT_ANY, 0, AUDIT_LOOK, standing_methods_list },
 	{ "org.csight.Snapshot", RIGHT_PROCESS, METHOD_MORE | METHOD_WORKS, AUDIT_TAKE, methods_snapshot },
 	{ "org.csight.Wait", RIGHT_SNAPSHOT, METHOD_MORE, AUDIT_LOOK, do_wait },
 	{ "org.csight.ListSnapshots", RIGHT_ANY, 0, AUDIT_LOOK, do_list_snapshots },
@@ -421,6 +425,8 @@ static bool find_subject(struct daemon *d, struct call *c, enum right right, str
 		return find_snapshot(d, c, ret);
 	case RIGHT_TRIGGER:
 		return trigger_methods_find(d, c, ret);
+	case RIGHT_STANDING:
+		return standing_methods_find(d, c, ret);
 	default:
 		return true;
 	}

@@ -83,6 +83,7 @@ static void reload_ran(struct work *w)
 		apply_settings(d);
 		if (triggers)
 			trigger_sections_update(&d->settings.triggers, d->triggers, d->audit, d->targets);
+		standing_sections_apply(&d->settings.standing, d->standing, d->audit);
 		log_changes(&changes);
 		audit_done(r->call ? &r->call->by : &self, AUDIT_RELOAD, &(struct audit_object){ 0 });
 	} else if (r->rc != 0) {

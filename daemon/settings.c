@@ -170,7 +170,15 @@ static int set_trigger(struct settings *s, const struct ini_entry *e, const char
 	return rc < 0 ? reason_set(s->why, rc, "%s: [%s]: %s", where, esc(e->section), why.text) : 0;
 }
 
-/* Sets a value in a section of a user or group, or of a trigger. */
+static int set_standing(struct settings *s, const struct ini_entry *e, const char *where)
+{
+	struct reason why = { "" };
+	int rc = standing_sections_set(&s->standing, e, &why);
+
+	return rc < 0 ? reason_set(s->why, rc, "%s: [%s]: %s", where, esc(e->section), why.text) : 0;
+}
+
+/* Sets a value in a section of a user or group, of a trigger, or of a standing target. */
 static int set_section_value(struct settings *s, const struct ini_entry *e, const char *where)
 {
 	enum ledger_kind kind;
@@ -178,9 +186,12 @@ static int set_section_value(struct settings *s, const struct ini_entry *e, cons
 
 	if (trigger_sections_have(e->section))
 		return set_trigger(s, e, where);
+	if (standing_sections_have(e->section))
+		return set_standing(s, e, where);
 	section = quotas_section(&s->quotas, e->section);
 	if (section == -EINVAL)
-		reason_set(s->why, section, "%s: a section is [User NAME], [Group NAME] or [Trigger NAME], not [%s]",
+		reason_set(s->why, section,
+			   "%s: a section is [User NAME], [Group NAME], [Trigger NAME] or [Target NAME], not [%s]",
 			   where, esc(e->section));
 	else if (section == -ESRCH)
 		reason_set(s->why, section, "%s: [%s]: there is no such user or group", where, esc(e->section));
@@ -253,7 +264,9 @@ static int load_files(struct settings *s, bool must)
 		free(list[i]);
 	}
 	free(list);
-	return rc < 0 ? rc : trigger_sections_check(&s->triggers, s->why);
+	if (rc == 0)
+		rc = trigger_sections_check(&s->triggers, s->why);
+	return rc < 0 ? rc : standing_sections_check(&s->standing, s->why);
 }
 
 static void usage(void)
@@ -370,6 +383,7 @@ void settings_done(struct settings *s)
 	accounts_set_done(&s->deny);
 	accounts_set_done(&s->shared_users);
 	trigger_sections_done(&s->triggers);
+	standing_sections_done(&s->standing);
 }
 
 bool settings_permit(const struct settings *s, uid_t user, const gid_t *groups, size_t n_groups)
@@ -420,6 +434,7 @@ static const struct settings defaults = {
 		[LEDGER_WAITING] = 1024,
 		[LEDGER_STORED] = 10000,
 		[LEDGER_TRIGGERS] = 64,
+		[LEDGER_STANDING] = 32,
 		[LEDGER_SNAPSHOTS] = 6000,
 		[LEDGER_TRIGGERED] = 120,
 		[LEDGER_DECODER] = LEDGER_UNLIMITED,
@@ -534,6 +549,8 @@ void settings_replace(struct settings *s, struct settings *fresh, struct setting
 		ret->names[ret->n++] = "sections of users and groups";
 	if (!trigger_sections_equal(&s->triggers, &fresh->triggers))
 		ret->names[ret->n++] = "sections of triggers";
+	if (!standing_sections_equal(&s->standing, &fresh->standing))
+		ret->names[ret->n++] = "sections of targets";
 	/* The members of a group may have changed, though its name has not. */
 	settings_done(s);
 	*s = *fresh;

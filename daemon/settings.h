@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "daemon/quotas.h"
+#include "daemon/standing/standing-sections.h"
 #include "daemon/trigger/trigger-sections.h"
 #include "lib/base/reason.h"
 
@@ -49,6 +50,7 @@ struct settings {
 	uint64_t symbols_max;            /* bytes of cached symbol tables */
 	struct quotas quotas;            /* limits of each user; bytes may be percent of the machine's limit */
 	struct trigger_sections triggers;
+	struct standing_sections standing;
 	struct account_set allow, deny; /* who may connect; nothing in allow: all */
 	uint64_t history_targets;       /* ended targets of one user that are kept, */
 	uint64_t history_seconds;       /* for how long, */

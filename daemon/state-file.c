@@ -34,13 +34,12 @@ static int check_file(int spool, struct reason *why)
 	return 0;
 }
 
-int state_file_read(int spool, const char *boot, json_object **ret, bool *ret_paused, size_t *ret_past,
-		    struct reason *why)
+int state_file_read(int spool, struct state_content *ret, size_t *ret_past, struct reason *why)
 {
 	_cleanup_json_ json_object *o = NULL;
 	_cleanup_free_ char *text = NULL;
-	json_object *list;
-	bool paused = false;
+	json_object *list, *standing = NULL;
+	bool paused = false, past;
 	int64_t version = 0;
 	const char *of = "";
 	size_t size;
@@ -58,23 +57,27 @@ int state_file_read(int spool, const char *boot, json_object **ret, bool *ret_pa
 		return reason_set(why, -EBADMSG, "it has version %lld, and this csightd reads version %d",
 				  (long long)version, STATE_VERSION);
 	if (json_get_str(o, "boot", &of) < 0 || json_get(o, "targets", json_type_array, &list) < 0 ||
-	    json_get_bool(o, "paused", &paused) == -EINVAL)
+	    json_get_bool(o, "paused", &paused) == -EINVAL ||
+	    json_get(o, "standing", json_type_array, &standing) == -EINVAL)
 		return reason_set(why, -EBADMSG, "a member is missing, or of the wrong type");
-	*ret_paused = paused && *boot && strcmp(of, boot) == 0;
-	*ret_past = !*boot || strcmp(of, boot) != 0 ? json_array_size(list) : 0;
-	*ret = *ret_past ? NULL : json_object_get(list);
+	past = !*ret->boot || strcmp(of, ret->boot) != 0;
+	ret->paused = paused && !past;
+	*ret_past = past ? json_array_size(list) : 0;
+	ret->targets = past ? NULL : json_object_get(list);
+	ret->standing = standing ? json_object_get(standing) : NULL;
 	return 0;
 }
 
-char *state_file_text(const char *boot, json_object *list, bool paused)
+char *state_file_text(const struct state_content *content)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 
 	json_add_i64(o, "version", STATE_VERSION);
-	json_add_str(o, "boot", boot);
-	if (paused)
+	json_add_str(o, "boot", content->boot);
+	if (content->paused)
 		json_add_bool(o, "paused", true);
-	json_add(o, "targets", list);
+	json_add(o, "targets", content->targets);
+	json_add(o, "standing", content->standing);
 	return json_text(o, JSON_PLAIN);
 }
 
@@ -86,14 +89,15 @@ static bool get_id(json_object *o, const char *name, int64_t most, int64_t *ret)
 int state_file_parse(json_object *o, struct state_entry *ret)
 {
 	struct state_entry e = { 0 };
-	int64_t pid, uid, requester;
+	int64_t pid, uid, requester, standing = 0;
 	json_object *options;
 	const char *bad;
 
 	if (!json_object_is_type(o, json_type_object) || !get_id(o, "pid", INT32_MAX, &pid) || pid == 0 ||
 	    !get_id(o, "uid", UINT32_MAX - 1, &uid) || !get_id(o, "requester", UINT32_MAX - 1, &requester) ||
 	    json_get_u64(o, "start", &e.start) < 0 || json_get_str(o, "name", &e.name) < 0 ||
-	    json_get_str(o, "exe", &e.exe) < 0 || json_get(o, "triggers", json_type_array, &e.triggers) == -EINVAL)
+	    json_get_str(o, "exe", &e.exe) < 0 || json_get(o, "triggers", json_type_array, &e.triggers) == -EINVAL ||
+	    (json_get_i64(o, "standing", &standing) != -ENOENT && !get_id(o, "standing", UINT32_MAX, &standing)))
 		return -EBADMSG;
 	e.perf = json_get(o, "options", json_type_object, &options) == 0;
 	if (e.perf && wire_read_options(options, &e.options, &bad) < 0)
@@ -101,6 +105,7 @@ int state_file_parse(json_object *o, struct state_entry *ret)
 	e.pid = (pid_t)pid;
 	e.uid = (uid_t)uid;
 	e.requester = (uid_t)requester;
+	e.standing = (uint32_t)standing;
 	*ret = e;
 	return 0;
 }
@@ -115,6 +120,8 @@ json_object *state_file_entry(const struct target *t)
 	json_add_i64(o, "requester", t->requester);
 	json_add_bytes(o, "name", t->name);
 	json_add_bytes(o, "exe", t->exe);
+	if (t->standing)
+		json_add_i64(o, "standing", t->standing);
 	if (t->ring.source->ops == &perf_capture)
 		json_add(o, "options", wire_options(perf_target_options(t->ring.source)));
 	return o;

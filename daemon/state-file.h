@@ -13,15 +13,21 @@ enum { STATE_BOOT_SIZE = 40 };
 /* Reads the name of the running boot; "" if it is unknown. */
 void state_file_boot(char ret[STATE_BOOT_SIZE]);
 
-/*
- * Reads the list of targets. *ret is NULL, and ret_past counts them, if all are of another boot. -ENOENT: there is no
- * file; other errors: it is not one that csightd wrote, for the reason in why.
- */
-int state_file_read(int spool, const char *boot, json_object **ret, bool *ret_paused, size_t *ret_past,
-		    struct reason *why);
+/* What is in the file. */
+struct state_content {
+	const char *boot;
+	json_object *targets, *standing; /* lists */
+	bool paused;                     /* all recording is */
+};
 
-/* Returns the text for a list of targets, which it takes, and whether all recording is paused; NULL: out of memory. */
-char *state_file_text(const char *boot, json_object *list, bool paused);
+/*
+ * Reads the file; boot is given. targets is NULL, and ret_past counts them, if all are of another boot; standing may be
+ * NULL. -ENOENT: there is no file; other errors: it is not one that csightd wrote, for the reason in why.
+ */
+int state_file_read(int spool, struct state_content *ret, size_t *ret_past, struct reason *why);
+
+/* Returns the text for this, whose lists it takes; NULL: out of memory. */
+char *state_file_text(const struct state_content *content);
 
 /* One target. */
 struct state_entry {
@@ -32,6 +38,7 @@ struct state_entry {
 	bool perf;
 	struct capture_options options; /* whose texts are as well */
 	json_object *triggers;          /* or NULL */
+	uint32_t standing;              /* the standing target that it is of; 0: none */
 };
 
 /* -EBADMSG. */

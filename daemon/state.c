@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include "daemon/capture/process/proc-file.h"
+#include "daemon/standing/standing-wire.h"
 #include "daemon/state-file.h"
 #include "daemon/state.h"
 #include "daemon/target-adopt.h"
@@ -113,7 +114,8 @@ static void begin_write(struct state *s)
 	uint64_t began = now_ns(CLOCK_MONOTONIC), took;
 
 	s->changed = false;
-	s->text = state_file_text(s->boot, list_targets(s), s->paused);
+	s->text = state_file_text(
+	    &(struct state_content){ s->boot, list_targets(s), standing_wire_state(s->o.standing), s->paused });
 	took = now_ns(CLOCK_MONOTONIC) - began;
 	s->next_ns = began + MAX(WRITE_MS * 1000000ull, WRITE_SHARE * took);
 	if (!s->text) {
@@ -189,13 +191,16 @@ void state_target(struct state *s, struct target *t, enum target_change change)
 	if (w && (change == TARGET_ARMED || !w->entry.perf)) {
 		_cleanup_json_ json_object *json = json_object_get(w->json);
 		json_object *triggers = w->entry.triggers;
+		uint32_t rule = w->entry.standing;
 		bool replaced = !w->entry.perf && strcmp(w->entry.exe, t->exe) != 0;
 
 		if (replaced)
 			log_ended(&w->entry);
 		waiting_free(w);
-		if (!replaced)
+		if (!replaced) {
 			trigger_state_read(s->o.triggers, s->o.audit, t, triggers);
+			standing_restore(s->o.standing, t, rule);
+		}
 	}
 	state_changed(s);
 }
@@ -245,6 +250,7 @@ static int adopt(const struct state *s, const struct state_entry *e, struct targ
 						  .pid = e->pid,
 						  .start = e->start,
 						  .caller = e->requester,
+						  .of_caller = e->standing != 0,
 						  .options = &e->options };
 	struct ledger_refusal limit = { 0 };
 	int rc;
@@ -338,12 +344,16 @@ static void restore(struct state *s, json_object *list)
 /* What a later start may read is left as it is: then csightd does not start. */
 static int load(struct state *s)
 {
-	_cleanup_json_ json_object *list = NULL;
+	_cleanup_json_ json_object *list = NULL, *standing = NULL;
+	struct state_content found = { .boot = s->boot };
 	int dir = spool_fd(s->o.spool), rc;
 	struct reason why = { "" };
 	size_t n_past = 0;
 
-	rc = state_file_read(dir, s->boot, &list, &s->paused, &n_past, &why);
+	rc = state_file_read(dir, &found, &n_past, &why);
+	list = found.targets;
+	standing = found.standing;
+	s->paused = found.paused;
 	if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE) {
 		log_error("cannot read the targets of an earlier csightd in %s/%s: %s", spool_path(s->o.spool),
 			  STATE_FILE, why.text);
@@ -357,6 +367,7 @@ static int load(struct state *s)
 	}
 	if (n_past)
 		log_info("%zu targets of an earlier boot are forgotten", n_past);
+	standing_wire_restore(s->o.standing, s->o.audit, standing, list != NULL);
 	restore(s, list);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What outlasts the daemon: which processes are targets, with which options and at whose request, their triggers, and
- * whether all recording is paused.
+ * What outlasts the daemon: which processes are targets, with which options and at whose request, their triggers, the
+ * standing targets of users, and whether all recording is paused. Standing targets outlast the boot as well.
  * It is in the file targets.json of the spool, which is replaced soon after each change. A new daemon arms the
  * processes of trace units again; programs under the emulated trace unit register by themselves, and get their
  * triggers back then. A process is named by its number, when it started, and the boot; and what its requester may do
@@ -13,6 +13,7 @@
 #define CSIGHT_DAEMON_STATE_H
 
 #include "daemon/spool.h"
+#include "daemon/standing/standing.h"
 #include "daemon/target.h"
 #include "daemon/trace-units.h"
 #include "daemon/trigger/trigger.h"
@@ -27,6 +28,7 @@ struct state_options {
 	struct trace_units *units;
 	struct target_list *targets;
 	struct trigger_list *triggers;
+	struct standing_list *standing;
 	struct audit *audit;
 };
 
@@ -42,7 +44,7 @@ void state_stop(struct state *s);
 /* After the spool's queue has stopped. */
 struct state *state_free(struct state *s);
 
-/* The triggers have changed. s may be NULL: it is not read yet. */
+/* The triggers or standing targets have changed. s may be NULL: it is not read yet. */
 void state_changed(struct state *s);
 
 /* Whether all recording is paused; s may be NULL. */

@@ -110,7 +110,8 @@ int target_adopt(const struct target_adoption *a, struct target **ret, struct re
 				     .gid = about.gid,
 				     .name = about.name,
 				     .exe = about.exe,
-				     .arguments = "" };
+				     .arguments = "",
+				     .payer = a->of_caller ? a->caller : about.uid };
 	rc = target_new(a->targets, &info, source, ret, ret_refusal);
 	if (rc < 0)
 		return rc;

@@ -12,7 +12,8 @@ struct target_adoption {
 	struct target_list *targets;
 	const struct settings *settings;
 	pid_t pid;
-	uid_t caller; /* with a right to the process, by policy_process() */
+	uid_t caller;   /* with a right to the process, by policy_process() */
+	bool of_caller; /* it is charged to the caller, not to its owner */
 	const struct capture_options *options;
 	uint64_t start; /* proc_file_start() of the process; 0: any */
 };

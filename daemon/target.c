@@ -272,6 +272,21 @@ void target_disarmed(struct target *t)
 	report_change(t, TARGET_DISARMED);
 }
 
+void target_renamed(struct target *t, const char *name, const char *exe)
+{
+	char *new_name = strdup(name), *new_exe = strdup(exe);
+
+	if (new_name && new_exe) {
+		free(t->name);
+		free(t->exe);
+		t->name = new_name;
+		t->exe = new_exe;
+	} else {
+		free(new_name);
+		free(new_exe);
+	}
+}
+
 void target_gone(struct target *t)
 {
 	if (t->ring.state == RING_GONE || (!t->foreign && target_check_user(t) == -EACCES))
@@ -362,10 +377,10 @@ static int charge_target(struct target *t, const struct target_info *info, struc
 
 	/* A process that registers again after execve() replaces its earlier target. */
 	if (old && old->ring.state != RING_GONE && old->uid == info->uid)
-		ledger_record(l, info->uid, LEDGER_TARGETS, 1, &t->alive);
-	else if ((rc = ledger_charge(l, info->uid, LEDGER_TARGETS, 1, &t->alive, ret_refusal)) < 0)
+		ledger_record(l, info->payer, LEDGER_TARGETS, 1, &t->alive);
+	else if ((rc = ledger_charge(l, info->payer, LEDGER_TARGETS, 1, &t->alive, ret_refusal)) < 0)
 		return rc;
-	return ledger_charge(l, info->uid, LEDGER_RINGS, source->ops->memory(source), &t->rings, ret_refusal);
+	return ledger_charge(l, info->payer, LEDGER_RINGS, source->ops->memory(source), &t->rings, ret_refusal);
 }
 
 int target_new(struct target_list *all, const struct target_info *info, struct capture_source *source,

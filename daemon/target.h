@@ -40,9 +40,10 @@ struct target {
 	/* What the kernel reported so far of its threads, of which some may have ended before it: */
 	bool heard;
 	int heard_code;
-	pid_t heard_tid; /* the thread that dumped core; 0: none */
-	bool listed;     /* in the list */
-	bool adopted;    /* by target_adopt(): it leaves the list when it is disarmed */
+	pid_t heard_tid;   /* the thread that dumped core; 0: none */
+	bool listed;       /* in the list */
+	uint32_t standing; /* the id of the standing target that it is of; 0: none */
+	bool adopted;      /* by target_adopt(): it leaves the list when it is disarmed */
 	int pidfd;
 	struct event *ended;        /* of pidfd */
 	struct charge alive, rings; /* alive: until it ends */
@@ -95,6 +96,7 @@ struct target_info {
 	gid_t gid;
 	const char *name, *exe, *arguments;
 	size_t arguments_size;
+	uid_t payer; /* who is charged for it */
 };
 
 /*
@@ -109,6 +111,9 @@ struct target *target_unref(struct target *t);
 /* Moves the ring of a target that is being armed to armed, or to disarmed. */
 void target_armed(struct target *t);
 void target_disarmed(struct target *t);
+
+/* The process has executed another program. */
+void target_renamed(struct target *t, const char *name, const char *exe);
 
 /* Records that the process has ended; its ring stays as history. */
 void target_gone(struct target *t);

@@ -19,6 +19,8 @@ static const char *const errors[] = {
 	[WIRE_INVALID_CONFIGURATION] = "org.csight.InvalidConfiguration",
 	[WIRE_NO_SUCH_TRIGGER] = "org.csight.NoSuchTrigger",
 	[WIRE_INVALID_TRIGGER] = "org.csight.InvalidTrigger",
+	[WIRE_NO_SUCH_STANDING_TARGET] = "org.csight.NoSuchStandingTarget",
+	[WIRE_INVALID_RULE] = "org.csight.InvalidRule",
 	[WIRE_ENDING] = "org.csight.Ending",
 	[WIRE_TOO_SLOW] = "org.csight.TooSlow",
 };
@@ -246,6 +248,8 @@ json_object *wire_target(struct target *t)
 		json_add(o, "ended", ending_json(&t->ending));
 	if (t->parent > 0)
 		json_add_i64(o, "parent", t->parent);
+	if (t->standing)
+		json_add_i64(o, "standing", t->standing);
 	json_add_u64(o, "armedAt", t->armed_time);
 	add_threads(o, t);
 	t->ring.source->ops->missing(t->ring.source, &missing);

@@ -20,6 +20,8 @@ enum wire_error {
 	WIRE_INVALID_CONFIGURATION,
 	WIRE_NO_SUCH_TRIGGER,
 	WIRE_INVALID_TRIGGER,
+	WIRE_NO_SUCH_STANDING_TARGET,
+	WIRE_INVALID_RULE,
 	WIRE_ENDING,
 	WIRE_TOO_SLOW,
 };
@@ -34,11 +36,11 @@ json_object *wire_error_of_snapshot(const char *id, const char *state);
 /* The parameters of LimitReached. */
 json_object *wire_error_of_limit(const struct ledger_refusal *why);
 
-/* The parameters of NoSuchTrigger. */
+/* The parameters of NoSuchTrigger and NoSuchStandingTarget. */
 json_object *wire_error_of_trigger(uint64_t id);
 
-/* The parameters of InvalidConfiguration and InvalidTrigger, and of Ending; id: a snapshot that the next daemon
- * decodes, or NULL. */
+/* The parameters of InvalidConfiguration, InvalidTrigger and InvalidRule, and of Ending; id: a snapshot that the next
+ * daemon decodes, or NULL. */
 json_object *wire_error_of_configuration(const struct reason *why);
 json_object *wire_error_of_ending(const char *id);
 

@@ -5,6 +5,7 @@ dist_man_MANS = man/csight.1 man/csightd.8 man/csight-decode.8 man/csightd.conf.
 libcsight_pages = \
 	man/csight_arm.3 \
 	man/csight_arm_async.3 \
+	man/csight_arm_standing.3 \
 	man/csight_async_counts.3 \
 	man/csight_call_async.3 \
 	man/csight_calls_close.3 \
@@ -15,6 +16,7 @@ libcsight_pages = \
 	man/csight_connect.3 \
 	man/csight_count.3 \
 	man/csight_disarm.3 \
+	man/csight_disarm_standing.3 \
 	man/csight_error.3 \
 	man/csight_error_name.3 \
 	man/csight_events.3 \
@@ -46,6 +48,7 @@ libcsight_pages = \
 	man/csight_snapshot_async.3 \
 	man/csight_snapshot_with.3 \
 	man/csight_socket.3 \
+	man/csight_standing.3 \
 	man/csight_status.3 \
 	man/csight_stop_indicator.3 \
 	man/csight_store_close.3 \

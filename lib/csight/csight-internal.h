@@ -73,6 +73,12 @@ int csight_call_method(struct csight *c, struct csight_request q, json_object **
 /* Calls a method that replies a list in pages; *ret is an object with the whole list in the field. */
 int csight_call_for_list(struct csight *c, const char *method, const char *field, struct csight_object **ret);
 
+/* Calls, and returns the object of a field of the reply; ret may be NULL. */
+int csight_call_for_field(struct csight *c, struct csight_request q, const char *field, struct csight_object **ret);
+
+/* Adds the options of Arm to its parameters. Errors of csight_options_read(). */
+int csight_add_arm_options(json_object *parameters, const struct csight_arm_options *options);
+
 /* The parameters of Arm; the caller frees *ret. Errors of csight_options_read(). */
 int csight_arm_parameters(pid_t pid, const struct csight_arm_options *options, json_object **ret);
 

@@ -242,7 +242,7 @@ int csight_call_method(struct csight *c, struct csight_request q, json_object **
 }
 
 /* Calls a method whose reply holds its result as an object in one field; *ret is that object. */
-static int call_for_field(struct csight *c, struct csight_request q, const char *field, struct csight_object **ret)
+int csight_call_for_field(struct csight *c, struct csight_request q, const char *field, struct csight_object **ret)
 {
 	_cleanup_json_ json_object *o = NULL;
 	json_object *inner = NULL;
@@ -335,29 +335,37 @@ int csight_list(struct csight *c, struct csight_object **ret)
 	return csight_call_for_list(c, INTERFACE "ListSnapshots", "snapshots", ret);
 }
 
-int csight_arm_parameters(pid_t pid, const struct csight_arm_options *options, json_object **ret)
+int csight_add_arm_options(json_object *parameters, const struct csight_arm_options *options)
 {
 	struct csight_arm_options known;
-	json_object *parameters, *o;
+	json_object *o;
 	int rc = csight_options_read(&known, sizeof(known), options);
 
-	if (rc < 0)
+	if (rc < 0 || !options)
 		return rc;
-	parameters = pid_parameters(pid);
-	if (options) {
-		o = json_object_new_object();
-		json_add_bool(o, "kernel", known.kernel);
-		json_add_bool(o, "cycles", known.cycles);
-		json_add_bool(o, "noTimestamps", known.no_timestamps);
-		json_add_bool(o, "noContexts", known.no_contexts);
-		json_add_str(o, "filter", known.filter);
-		json_add_str(o, "sink", known.sink);
-		if (known.ring_size)
-			json_add_u64(o, "ringSize", known.ring_size);
-		json_add(parameters, "options", o);
-	}
-	*ret = parameters;
+	o = json_object_new_object();
+	json_add_bool(o, "kernel", known.kernel);
+	json_add_bool(o, "cycles", known.cycles);
+	json_add_bool(o, "noTimestamps", known.no_timestamps);
+	json_add_bool(o, "noContexts", known.no_contexts);
+	json_add_str(o, "filter", known.filter);
+	json_add_str(o, "sink", known.sink);
+	if (known.ring_size)
+		json_add_u64(o, "ringSize", known.ring_size);
+	json_add(parameters, "options", o);
 	return 0;
+}
+
+int csight_arm_parameters(pid_t pid, const struct csight_arm_options *options, json_object **ret)
+{
+	json_object *parameters = pid_parameters(pid);
+	int rc = csight_add_arm_options(parameters, options);
+
+	if (rc < 0)
+		json_object_put(parameters);
+	else
+		*ret = parameters;
+	return rc;
 }
 
 int csight_arm(struct csight *c, pid_t pid, const struct csight_arm_options *options, struct csight_object **ret)
@@ -368,8 +376,8 @@ int csight_arm(struct csight *c, pid_t pid, const struct csight_arm_options *opt
 	csight_begin_call(c, "arm process %d", (int)pid);
 	if (rc < 0)
 		return csight_set_options_error(c, rc);
-	return call_for_field(c, (struct csight_request){ .method = INTERFACE "Arm", .parameters = parameters },
-			      "target", ret);
+	return csight_call_for_field(c, (struct csight_request){ .method = INTERFACE "Arm", .parameters = parameters },
+				     "target", ret);
 }
 
 int csight_disarm(struct csight *c, pid_t pid)
@@ -425,8 +433,8 @@ int csight_snapshot_with(struct csight *c, pid_t pid, const struct csight_snapsh
 		json_object_put(o);
 		return csight_set_error(c, -EINVAL, "the label '%s' is not NAME=VALUE", bad);
 	}
-	return call_for_field(c, (struct csight_request){ INTERFACE "Snapshot", o, true, progress, userdata },
-			      "snapshot", ret);
+	return csight_call_for_field(c, (struct csight_request){ INTERFACE "Snapshot", o, true, progress, userdata },
+				     "snapshot", ret);
 }
 
 int csight_snapshot(struct csight *c, pid_t pid, unsigned flags, csight_progress_fn progress, void *userdata,
@@ -441,15 +449,15 @@ int csight_wait(struct csight *c, const char *id, csight_progress_fn progress, v
 		struct csight_object **ret)
 {
 	csight_begin_call(c, "wait for snapshot %s", id);
-	return call_for_field(c,
-			      (struct csight_request){ INTERFACE "Wait", id_parameters(id), true, progress, userdata },
-			      "snapshot", ret);
+	return csight_call_for_field(
+	    c, (struct csight_request){ INTERFACE "Wait", id_parameters(id), true, progress, userdata }, "snapshot",
+	    ret);
 }
 
 int csight_get(struct csight *c, const char *id, struct csight_object **ret)
 {
 	csight_begin_call(c, "get snapshot %s", id);
-	return call_for_field(
+	return csight_call_for_field(
 	    c, (struct csight_request){ .method = INTERFACE "GetSnapshot", .parameters = id_parameters(id) },
 	    "snapshot", ret);
 }

@@ -126,6 +126,31 @@ struct csight_arm_options {
 int csight_arm(struct csight *c, pid_t pid, const struct csight_arm_options *options, struct csight_object **ret);
 int csight_disarm(struct csight *c, pid_t pid);
 
+/* Which processes a standing target selects: those that fulfil all that is set. */
+struct csight_rule {
+	size_t size;        /* sizeof(struct csight_rule) */
+	const char *name;   /* a shell pattern of the process's name */
+	const char *exe;    /* the absolute path of its program */
+	const char *unit;   /* the unit of systemd that it is of */
+	const char *cgroup; /* the control group that it is in, as /proc/PID/cgroup has it */
+	pid_t tree;         /* this process and its descendants */
+	bool has_user;
+	uid_t user; /* whose it is, if has_user */
+};
+
+/*
+ * Sets a standing target: the caller's processes that the rule selects, or all for root, are recorded, those that run
+ * and those that start later. options and ret may be NULL; *ret is the standing target, with its "id".
+ */
+int csight_arm_standing(struct csight *c, const struct csight_rule *rule, const struct csight_arm_options *options,
+			struct csight_object **ret);
+
+/* Removes one; the processes that it recorded remain so. */
+int csight_disarm_standing(struct csight *c, uint32_t id);
+
+/* Those of the caller, or all for root, in the field "standing". */
+int csight_standing(struct csight *c, struct csight_object **ret);
+
 /* Called at the beginning of each phase, and while a phase makes progress. phase is "arming", "freezing", "copying",
  * "queued" or "decoding"; later versions may add others. total is 0 if unknown. To cancel the wait with -ECANCELED,
  * return non-zero; the daemon completes the snapshot nevertheless.

@@ -85,6 +85,10 @@ int csight_set_reply_error(struct csight *c, const struct varlink_reply *reply)
 		return csight_set_error(c, -ENOENT, "there is no such trigger");
 	if (strcmp(name, "InvalidTrigger") == 0)
 		return csight_set_error(c, -EINVAL, "%s", reason);
+	if (strcmp(name, "NoSuchStandingTarget") == 0)
+		return csight_set_error(c, -ENOENT, "there is no such standing target");
+	if (strcmp(name, "InvalidRule") == 0)
+		return csight_set_error(c, -EINVAL, "%s", reason);
 	if (strcmp(name, "CannotTrace") == 0)
 		return csight_set_error(c, -EOPNOTSUPP, "it cannot be traced: %s", reason);
 	if (strcmp(name, "OptionRefused") == 0)

@@ -117,6 +117,9 @@ static void test_parameters(void)
 		"org.csight.ListTargets",
 		"org.csight.Arm",
 		"org.csight.Disarm",
+		"org.csight.ArmStanding",
+		"org.csight.DisarmStanding",
+		"org.csight.ListStanding",
 		"org.csight.Snapshot",
 		"org.csight.Wait",
 		"org.csight.ListSnapshots",
@@ -148,6 +151,8 @@ static void test_parameters(void)
 		",\"parameters\":{\"pid\":999999999999,\"id\":\"/\",\"file\":\"a\\u0000\",\"interface\":\"\\u0000\"}",
 		",\"parameters\":{\"pid\":2147483647,\"id\":\"a\\u0000b\",\"noArm\":1,\"noWait\":\"yes\"}",
 		",\"parameters\":{\"pid\":{},\"id\":false}",
+		",\"parameters\":{\"rule\":{\"name\":\"\",\"tree\":-1,\"user\":\"x\"},\"first\":-1}",
+		",\"parameters\":{\"rule\":{\"user\":99999999999},\"options\":1}",
 	};
 	static const char *const flags[] = { "", ",\"more\":true", ",\"oneway\":true",
 					     ",\"more\":false,\"upgrade\":false", ",\"upgrade\":true" };

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/capture/process/proc-file.h"
+#include "daemon/standing/control-group.h"
+#include "lib/base/util.h"
+
+int control_groups_read(pid_t pid, struct control_groups *ret)
+{
+	char path[32];
+	int rc;
+
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+	rc = proc_file_read(AT_FDCWD, path, ret->text, sizeof(ret->text));
+	return MIN(rc, 0);
+}
+
+struct group_line {
+	const char *controllers, *path;
+	size_t controllers_size, path_size;
+};
+
+/* Parses the line ID:CONTROLLERS:PATH at *at, and moves *at behind it. Returns false at the end. */
+static bool next_line(const char **at, struct group_line *ret)
+{
+	const char *end = strchrnul(*at, '\n'), *first = strchr(*at, ':');
+	const char *second = first ? strchr(first + 1, ':') : NULL;
+
+	if (!second || second > end)
+		return false;
+	*ret = (struct group_line){ .controllers = first + 1,
+				    .path = second + 1,
+				    .controllers_size = (size_t)(second - first - 1),
+				    .path_size = (size_t)(end - second - 1) };
+	*at = *end ? end + 1 : end;
+	return true;
+}
+
+bool control_groups_have(const struct control_groups *g, const char *group)
+{
+	size_t size = strlen(group);
+	const char *at = g->text;
+	struct group_line l;
+
+	while (size > 1 && group[size - 1] == '/')
+		size--;
+	while (next_line(&at, &l))
+		if (l.path_size >= size && memcmp(l.path, group, size) == 0 &&
+		    (l.path_size == size || l.path[size] == '/'))
+			return true;
+	return false;
+}
+
+/* Returns the next part of a path, without the '_' by which systemd escapes names; NULL: there is none. */
+static const char *next_part(const char **at, const char *end, size_t *ret_size)
+{
+	const char *part, *behind;
+
+	while (*at < end && **at == '/')
+		++*at;
+	if (*at == end)
+		return NULL;
+	part = *at;
+	behind = memchr(part, '/', (size_t)(end - part));
+	*at = behind ? behind : end;
+	part += *part == '_';
+	*ret_size = (size_t)(*at - part);
+	return part;
+}
+
+static bool ends_in(const char *part, size_t size, const char *suffix)
+{
+	size_t n = strlen(suffix);
+
+	return size > n && memcmp(part + size - n, suffix, n) == 0;
+}
+
+/* Slices come first, then the unit; below user@UID.service, the same again of the user's manager. */
+static bool path_of_unit(const struct group_line *l, const char *unit, bool user)
+{
+	const char *at = l->path, *end = l->path + l->path_size, *part;
+	size_t size;
+
+	while ((part = next_part(&at, end, &size))) {
+		bool slice = ends_in(part, size, ".slice");
+
+		if (size == strlen(unit) && memcmp(part, unit, size) == 0)
+			return true;
+		if (slice)
+			continue;
+		if (!user || strncmp(part, "user@", strlen("user@")) != 0 || !ends_in(part, size, ".service"))
+			return false;
+		user = false;
+	}
+	return false;
+}
+
+bool control_groups_of_unit(const struct control_groups *g, const char *unit, bool user)
+{
+	static const char systemd[] = "name=systemd";
+	const char *at = g->text;
+	struct group_line l;
+
+	while (next_line(&at, &l)) {
+		bool unified = l.controllers_size == 0;
+
+		if (!unified &&
+		    (l.controllers_size != strlen(systemd) || memcmp(l.controllers, systemd, strlen(systemd)) != 0))
+			continue;
+		if (path_of_unit(&l, unit, user))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/capture/perf/perf-event.h"
+#include "daemon/standing/process-events.h"
+#include "lib/base/array.h"
+#include "lib/base/reader.h"
+#include "lib/base/util.h"
+
+enum { RING_SIZE = 256 << 10 };
+
+struct cpu_ring {
+	struct process_events *all;
+	int fd;
+	struct perf_ring ring;
+	struct event *readable;
+};
+
+struct process_events {
+	struct event_base *base;
+	struct process_events_listener listener;
+	struct cpu_ring **cpus;
+	size_t n, room;
+};
+
+static void close_ring(struct cpu_ring *c)
+{
+	if (c->readable)
+		event_free(c->readable);
+	perf_ring_unmap(&c->ring);
+	closep(&c->fd);
+	free(c);
+}
+
+static void handle_record(struct process_events *p, const struct perf_record *r)
+{
+	struct reader body = reader_of(r->body, r->size);
+	uint32_t pid = 0, parent = 0;
+
+	if (perf_record_lost(r))
+		p->listener.lost(p->listener.data);
+	if (r->type == PERF_RECORD_FORK && rd_u32(&body, &pid) == 0 && rd_u32(&body, &parent) == 0 && pid != parent)
+		p->listener.forked(p->listener.data, (pid_t)parent, (pid_t)pid);
+	else if (r->type == PERF_RECORD_COMM && r->misc & PERF_RECORD_MISC_COMM_EXEC && rd_u32(&body, &pid) == 0)
+		p->listener.executed(p->listener.data, (pid_t)pid);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *data)
+{
+	_cleanup_buf_ struct buf records = { 0 };
+	struct cpu_ring *c = data;
+	struct process_events *p = c->all;
+	size_t at = 0;
+	int rc = perf_ring_read(&c->ring, &records);
+
+	perf_ring_release(&c->ring);
+	if (rc < 0)
+		p->listener.lost(p->listener.data);
+	while (rc == 0 && at < records.size) {
+		struct perf_record r;
+		int size = perf_record_parse(records.data + at, records.size - at, &r);
+
+		if (size <= 0)
+			break;
+		at += (size_t)size;
+		handle_record(p, &r);
+	}
+}
+
+static int open_ring(struct process_events *p, int cpu, struct reason *why)
+{
+	struct perf_event_attr attr =
+	    perf_event_default_attr(PERF_TYPE_SOFTWARE, (const uint64_t[5]){ PERF_COUNT_SW_DUMMY, 0, 0, 0, 0 });
+	struct cpu_ring *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (!c)
+		return -ENOMEM;
+	*c = (struct cpu_ring){ .all = p, .fd = -1 };
+	attr.exclude_kernel = 1;
+	attr.comm = attr.comm_exec = attr.task = 1;
+	attr.watermark = 1;
+	attr.wakeup_watermark = 1;
+	rc = perf_event_open(&attr, -1, cpu, &c->fd);
+	if (rc == 0)
+		rc = perf_ring_map(c->fd, RING_SIZE, 0, &c->ring);
+	if (rc == 0) {
+		c->readable = event_new(p->base, c->fd, EV_READ | EV_PERSIST, on_readable, c);
+		rc =
+		    c->readable && event_add(c->readable, NULL) == 0 ? array_reserve(p->cpus, p->n, &p->room) : -ENOMEM;
+	}
+	if (rc == 0)
+		rc = perf_event_control(c->fd, PERF_EVENT_IOC_ENABLE, 0);
+	if (rc == 0) {
+		p->cpus[p->n++] = c;
+		return 0;
+	}
+	close_ring(c);
+	return rc == -ENODEV
+		   ? 0
+		   : perf_event_explain(why, rc, "recording which programs are executed (perf_event_open)", RING_SIZE);
+}
+
+int process_events_new(struct event_base *base, const struct process_events_listener *listener,
+		       struct process_events **ret, struct reason *why)
+{
+	struct process_events *p = calloc(1, sizeof(*p));
+	int cpus = (int)sysconf(_SC_NPROCESSORS_CONF), rc = 0;
+
+	if (!p)
+		return -ENOMEM;
+	p->base = base;
+	p->listener = *listener;
+	for (int cpu = 0; cpu < cpus && rc == 0; cpu++)
+		rc = open_ring(p, cpu, why);
+	if (rc == 0 && p->n == 0)
+		rc = -ENODEV;
+	if (rc < 0) {
+		process_events_free(p);
+		return rc;
+	}
+	*ret = p;
+	return 0;
+}
+
+struct process_events *process_events_free(struct process_events *p)
+{
+	if (!p)
+		return NULL;
+	for (size_t n = 0; n < p->n; n++)
+		close_ring(p->cpus[n]);
+	free(p->cpus);
+	free(p);
+	return NULL;
+}

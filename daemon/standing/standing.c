@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "daemon/capture/perf/perf.h"
+#include "daemon/capture/process/credentials.h"
+#include "daemon/capture/process/proc-file.h"
+#include "daemon/policy.h"
+#include "daemon/standing/process-events.h"
+#include "daemon/standing/process-set.h"
+#include "daemon/standing/standing.h"
+#include "daemon/target-adopt.h"
+#include "lib/base/escape.h"
+#include "lib/base/log.h"
+#include "lib/base/parse.h"
+
+enum {
+	PROCESSES_A_TURN = 64, /* of those that run, so that the loop turns meanwhile */
+	ANCESTORS_MAX = 256,
+	STAT_SIZE = 1024,
+	STAT_PARENT = 4, /* the field of /proc/PID/stat */
+};
+
+struct standing_list {
+	struct standing_list_options o;
+	struct standing_head list; /* oldest first */
+	uint32_t last_id;
+	bool begun;
+	struct process_events *events; /* while there are rules and trace units */
+	struct event *look;            /* looks at the processes that run, */
+	DIR *proc;                     /* up to here; NULL: it does not */
+	bool again;                    /* once more then */
+};
+
+static void report_change(const struct standing_list *all)
+{
+	if (all->o.changed)
+		all->o.changed(all->o.data);
+}
+
+/* Some rules fail for each new process: only the first failures are logged, then fewer and fewer. */
+static void note_failure(struct standing *s, pid_t pid, const char *name, const char *text)
+{
+	char rule[STANDING_RULE_TEXT_SIZE];
+
+	reason_set(&s->why, 0, "process %d (%s): %s", (int)pid, esc(name), text);
+	s->failed++;
+	if (s->failed & (s->failed - 1))
+		return;
+	standing_rule_text(&s->rule, rule);
+	log_warning("standing target %u (%s) of uid %u could not arm %llu processes, the last one %s", s->id, esc(rule),
+		    s->by.uid, (unsigned long long)s->failed, s->why.text);
+}
+
+/* The target is of this rule from now on. */
+static void assign(struct standing *s, struct target *t)
+{
+	t->standing = s->id;
+	process_set_put(s->set, t->pid, true);
+	s->armed++;
+	report_change(s->all);
+}
+
+static int read_parent(pid_t pid, pid_t *ret)
+{
+	char path[32], text[STAT_SIZE];
+	const char *field;
+	int rc;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	rc = proc_file_read(AT_FDCWD, path, text, sizeof(text));
+	field = rc < 0 ? NULL : proc_file_stat_field(text, STAT_PARENT);
+	if (!field)
+		return -ESRCH;
+	*ret = (pid_t)strtol(field, NULL, 10);
+	return 0;
+}
+
+/* True if the parent, a process of the tree that ended, ended after this one had begun. */
+static bool of_ended_parent(const struct standing *s, const struct standing_process *p)
+{
+	const struct target *t = p->parent > 0 ? target_list_find(s->all->o.targets, p->parent, s->by.uid) : NULL;
+	uint64_t start, ticks = (uint64_t)sysconf(_SC_CLK_TCK),
+			sleep = now_ns(CLOCK_BOOTTIME) - now_ns(CLOCK_MONOTONIC);
+
+	return t && t->standing == s->id && t->ring.state == RING_GONE && proc_file_start(p->pid, &start) == 0 &&
+	       start <= (t->gone_ns + sleep) / (1000000000u / ticks);
+}
+
+/* Looks for the first of its ancestors that is known to be of the tree. */
+static bool in_tree(const struct standing *s, const struct standing_process *p)
+{
+	pid_t at = p->pid;
+
+	if (process_set_has(s->set, at) || process_set_has(s->set, p->parent) || of_ended_parent(s, p))
+		return true;
+	for (unsigned i = 0; i < ANCESTORS_MAX && at > 1; i++)
+		if (read_parent(at, &at) < 0)
+			return false;
+		else if (process_set_has(s->set, at))
+			return true;
+	return false;
+}
+
+static bool is_selected(const struct standing *s, const struct standing_process *p)
+{
+	return standing_rule_matches(&s->rule, s->by.uid, p) && (!s->rule.tree || in_tree(s, p)) &&
+	       (s->by.uid == 0 || !accounts_set_has(&s->all->o.settings->deny, s->by.uid, NULL, 0));
+}
+
+static struct standing *find_rule(const struct standing_list *all, const struct standing_process *p)
+{
+	struct standing *s;
+
+	TAILQ_FOREACH (s, &all->list, link)
+		if (is_selected(s, p))
+			return s;
+	return NULL;
+}
+
+static struct standing_process process_of(const struct target *t)
+{
+	return (struct standing_process){
+		.pid = t->pid, .parent = t->parent, .uid = t->uid, .name = t->name, .exe = t->exe
+	};
+}
+
+/* Gives a target that runs to a rule, if it has what the rule asks for. */
+static bool take(struct standing *s, struct target *t)
+{
+	struct reason why = { "" };
+
+	if (t->ring.source->ops->check(t->ring.source, &s->options, &why) < 0) {
+		note_failure(s, t->pid, t->name, why.text);
+		return false;
+	}
+	assign(s, t);
+	return true;
+}
+
+static void on_armed(struct target *t, int rc, void *data)
+{
+	struct standing_list *all = data;
+	struct standing *s = standing_find(all, t->standing);
+	const struct audit_object on = { .pid = t->pid, .owner = t->uid, .name = t->name };
+	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
+
+	if (!s)
+		return;
+	if (rc == 0) {
+		audit_done(&s->by, AUDIT_ARM, &on);
+		return;
+	}
+	t->standing = 0;
+	s->armed--;
+	target_trouble(t, &trouble);
+	if (rc != -ESRCH)
+		note_failure(s, t->pid, t->name, trouble.size ? (const char *)trouble.data : strerror(-rc));
+}
+
+/* Makes a target of a process of the trace units, and arms it. */
+static void adopt(struct standing *s, const struct standing_process *p)
+{
+	const struct standing_list_options *o = &s->all->o;
+	const struct target_adoption adoption = { .units = o->units,
+						  .targets = o->targets,
+						  .settings = o->settings,
+						  .pid = p->pid,
+						  .caller = s->by.uid,
+						  .of_caller = true,
+						  .options = &s->options };
+	const struct audit_object on = { .pid = p->pid, .owner = p->uid, .name = p->name };
+	struct ledger_refusal limit = { 0 };
+	struct reason why = { "" };
+	struct target *t;
+	int rc = target_adopt(&adoption, &t, &why, &limit);
+
+	if (rc == -EDQUOT) {
+		audit_limit(&s->by, AUDIT_ARM, &on, &limit);
+		ledger_explain(&limit, &why);
+	}
+	if (rc < 0 && rc != -ESRCH)
+		note_failure(s, p->pid, p->name, *why.text ? why.text : strerror(-rc));
+	if (rc < 0)
+		return;
+	assign(s, t);
+	target_arm(t, on_armed, s->all);
+}
+
+/* What /proc says of a process. False: it has ended, or is a thread of the kernel, or csightd. */
+struct process_text {
+	char name[CREDENTIALS_NAME_SIZE], exe[PATH_MAX];
+};
+
+static bool read_process(pid_t pid, struct process_text *text, struct standing_process *ret)
+{
+	struct credentials c;
+	char path[32];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	n = readlink(path, text->exe, sizeof(text->exe) - 1);
+	if (n <= 0 || pid == getpid() || credentials_read(pid, &c) < 0)
+		return false;
+	text->exe[n] = 0;
+	memcpy(text->name, c.name, sizeof(text->name));
+	*ret = (struct standing_process){
+		.pid = pid, .parent = c.parent, .uid = credentials_uid(&c), .name = text->name, .exe = text->exe
+	};
+	return true;
+}
+
+static struct target *find_running(const struct standing_list *all, pid_t pid)
+{
+	struct target *t = target_list_find(all->o.targets, pid, 0);
+
+	return t && t->ring.state != RING_GONE ? t : NULL;
+}
+
+static void on_let_go(struct target *t, int rc, void *data)
+{
+	struct standing_list *all = data;
+
+	if (rc == 0)
+		report_change(all);
+}
+
+/* A target of a rule has executed a program: it has another name, and may be the rule's no more. */
+static void reconsider(struct standing_list *all, struct target *t, const struct standing_process *p)
+{
+	struct standing *s = t->standing ? standing_find(all, t->standing) : NULL;
+
+	target_renamed(t, p->name, p->exe);
+	if (!s || !standing_rule_of_program(&s->rule) || is_selected(s, p))
+		return;
+	t->standing = 0;
+	target_disarm(t, on_let_go, all);
+}
+
+/* A process of the trace units runs, was forked, or executed a program. */
+static void consider(struct standing_list *all, pid_t pid)
+{
+	struct process_text text;
+	struct standing_process p;
+	struct target *t = find_running(all, pid);
+	struct standing *s;
+
+	if ((t && t->ring.source->ops != &perf_capture) || !read_process(pid, &text, &p))
+		return;
+	if (t && t->adopted)
+		reconsider(all, t, &p);
+	if (t && t->standing)
+		return;
+	s = find_rule(all, &p);
+	if (s && t && t->ring.state != RING_DISARMED)
+		take(s, t);
+	else if (s && !t && p.uid != (uid_t)-1)
+		adopt(s, &p);
+}
+
+static void on_forked(void *data, pid_t parent, pid_t child)
+{
+	struct standing_list *all = data;
+	const struct standing_process p = { .pid = parent };
+	struct standing *s;
+
+	/* The records of several CPUs are not in order: the parent may not be known yet. */
+	TAILQ_FOREACH (s, &all->list, link)
+		if (s->set)
+			process_set_put(s->set, child, process_set_has(s->set, parent) || in_tree(s, &p));
+	consider(all, child);
+}
+
+static void on_executed(void *data, pid_t pid)
+{
+	consider(data, pid);
+}
+
+static void look_again(struct standing_list *all)
+{
+	const struct timeval now = { 0, 0 };
+
+	all->again = true;
+	if (all->begun && all->events)
+		event_add(all->look, &now);
+}
+
+static void on_lost(void *data)
+{
+	look_again(data);
+}
+
+static bool next_process(DIR *proc, pid_t *ret)
+{
+	const struct dirent *d;
+	int64_t pid;
+
+	while ((d = readdir(proc)))
+		if (parse_i64(d->d_name, 1, INT32_MAX, &pid) == 0) {
+			*ret = (pid_t)pid;
+			return true;
+		}
+	return false;
+}
+
+static void on_look(evutil_socket_t fd, short what, void *data)
+{
+	const struct timeval now = { 0, 0 };
+	struct standing_list *all = data;
+	pid_t pid;
+
+	if (!all->proc) {
+		all->again = false;
+		all->proc = opendir("/proc");
+	}
+	for (unsigned i = 0; all->proc && i < PROCESSES_A_TURN; i++) {
+		if (next_process(all->proc, &pid)) {
+			consider(all, pid);
+			continue;
+		}
+		closedir(all->proc);
+		all->proc = NULL;
+	}
+	if (all->proc || all->again)
+		event_add(all->look, &now);
+}
+
+/* Opens the kernel's events if a rule needs them. Without trace units, programs of the emulated one register. */
+static int open_events(struct standing_list *all, struct reason *why)
+{
+	const struct process_events_listener listener = {
+		.forked = on_forked, .executed = on_executed, .lost = on_lost, .data = all
+	};
+
+	if (all->events || !trace_units_machine(all->o.units))
+		return 0;
+	return process_events_new(all->o.base, &listener, &all->events, why);
+}
+
+/* A program of the emulated trace unit that was disarmed runs on: it is armed again. */
+static void take_registered(struct standing_list *all)
+{
+	struct target *t, *next;
+
+	for (t = TAILQ_FIRST(target_list_all(all->o.targets)); t; t = next) {
+		const struct standing_process p = process_of(t);
+		struct standing *s;
+
+		next = TAILQ_NEXT(t, link);
+		if (t->standing || t->ring.state == RING_GONE || !(s = find_rule(all, &p)) || !take(s, t))
+			continue;
+		if (t->ring.state == RING_DISARMED)
+			target_arm(t, on_armed, all);
+	}
+}
+
+/* One of a tree has ended. The rule ends with the last one that was recorded. */
+static void end_of_tree(struct standing *s, const struct target *ended)
+{
+	const struct target *t;
+	uint64_t start;
+
+	/* Without events, the number may be another process's without notice. */
+	if (!s->all->events && ended->pid != s->rule.tree)
+		process_set_put(s->set, ended->pid, false);
+	if (proc_file_start(s->rule.tree, &start) == 0 && start == s->rule.tree_start && s->rule.tree != ended->pid)
+		return;
+	TAILQ_FOREACH (t, target_list_all(s->all->o.targets), link)
+		if (t->standing == s->id && t->ring.state != RING_GONE)
+			return;
+	log_info("standing target %u ends: the processes of its tree have ended", s->id);
+	standing_remove(s);
+}
+
+void standing_target(struct standing_list *all, struct target *t, enum target_change change)
+{
+	struct standing_process p;
+	struct standing *s;
+
+	if (!all || !all->begun)
+		return;
+	if (change == TARGET_ENDED && t->standing && (s = standing_find(all, t->standing)) && s->set)
+		end_of_tree(s, t);
+	if (change == TARGET_DISARMED)
+		t->standing = 0;
+	if (change != TARGET_ARMED || t->standing || t->adopted)
+		return;
+	p = process_of(t);
+	s = find_rule(all, &p);
+	if (s)
+		take(s, t);
+}
+
+void standing_restore(struct standing_list *all, struct target *t, uint32_t id)
+{
+	struct standing *s = all && id ? standing_find(all, id) : NULL;
+
+	if (s && s->set && !t->standing && t->ring.state != RING_GONE && policy_owns(s->by.uid, t->uid))
+		assign(s, t);
+}
+
+static int check_request(const struct standing_list *all, const struct standing_request *r, struct reason *why)
+{
+	const struct standing *s;
+	uint64_t start;
+	int rc = standing_rule_check(&r->rule, why);
+
+	if (rc < 0)
+		return rc;
+	if (r->by->uid != 0 && r->options.kernel)
+		return reason_set(why, -EPERM, "only root may trace execution in the kernel");
+	if (r->by->uid != 0 && r->rule.has_user && r->rule.user != r->by->uid)
+		return reason_set(why, -EPERM, "user %u may not record the processes of user %u", r->by->uid,
+				  r->rule.user);
+	if (r->rule.tree) {
+		rc = policy_process(r->by->uid, r->rule.tree);
+		if (rc == 0 && (proc_file_start(r->rule.tree, &start) < 0 || start != r->rule.tree_start))
+			rc = -ESRCH;
+		if (rc < 0)
+			return reason_set(why, r->by->uid == 0 ? rc : -EPERM,
+					  "process %d has ended, or is another user's", (int)r->rule.tree);
+	}
+	TAILQ_FOREACH (s, &all->list, link)
+		if (s->by.uid == r->by->uid && !s->section == !r->section && standing_rule_equal(&s->rule, &r->rule))
+			return reason_set(why, -EEXIST, "standing target %u has this rule; disarm it first", s->id);
+	return 0;
+}
+
+static void standing_free(struct standing *s)
+{
+	ledger_return(&s->charge);
+	standing_rule_done(&s->rule);
+	standing_options_done(&s->options);
+	process_set_free(s->set);
+	free(s->section);
+	free(s);
+}
+
+static int fill(struct standing *s, const struct standing_request *r)
+{
+	int rc = standing_rule_copy(&r->rule, &s->rule);
+
+	if (rc == 0)
+		rc = standing_options_copy(&r->options, &s->options);
+	if (rc == 0 && r->section && !(s->section = strdup(r->section)))
+		rc = -ENOMEM;
+	if (rc == 0 && r->rule.tree && !(s->set = process_set_new()))
+		rc = -ENOMEM;
+	process_set_put(s->set, r->rule.tree, true);
+	return rc;
+}
+
+int standing_add(struct standing_list *all, const struct standing_request *r, struct standing **ret, struct reason *why,
+		 struct ledger_refusal *ret_limit)
+{
+	int rc = check_request(all, r, why);
+	struct standing *s;
+
+	if (rc < 0)
+		return rc;
+	if (!(s = calloc(1, sizeof(*s))))
+		return -ENOMEM;
+	s->all = all;
+	s->by = *r->by;
+	rc = fill(s, r);
+	if (rc == 0)
+		rc = ledger_charge(all->o.ledger, s->by.uid, LEDGER_STANDING, 1, &s->charge, ret_limit);
+	if (rc == 0 && all->begun)
+		rc = open_events(all, why);
+	if (rc < 0) {
+		standing_free(s);
+		return rc;
+	}
+	s->id = r->id && !standing_find(all, r->id) ? r->id : ++all->last_id;
+	all->last_id = MAX(all->last_id, s->id);
+	TAILQ_INSERT_TAIL(&all->list, s, link);
+	if (all->begun) {
+		take_registered(all);
+		look_again(all);
+	}
+	report_change(all);
+	*ret = s;
+	return 0;
+}
+
+void standing_remove(struct standing *s)
+{
+	struct standing_list *all = s->all;
+	struct target *t;
+
+	TAILQ_FOREACH (t, target_list_all(all->o.targets), link)
+		if (t->standing == s->id)
+			t->standing = 0;
+	TAILQ_REMOVE(&all->list, s, link);
+	standing_free(s);
+	if (TAILQ_EMPTY(&all->list))
+		all->events = process_events_free(all->events);
+	report_change(all);
+}
+
+struct standing *standing_find(const struct standing_list *all, uint32_t id)
+{
+	struct standing *s;
+
+	TAILQ_FOREACH (s, &all->list, link)
+		if (s->id == id)
+			return s;
+	return NULL;
+}
+
+void standing_list_begin(struct standing_list *all)
+{
+	struct reason why = { "" };
+	int rc;
+
+	all->begun = true;
+	if (TAILQ_EMPTY(&all->list))
+		return;
+	rc = open_events(all, &why);
+	if (rc < 0)
+		log_warning("standing targets arm no program of the trace units: %s",
+			    *why.text ? why.text : strerror(-rc));
+	take_registered(all);
+	look_again(all);
+}
+
+int standing_list_new(const struct standing_list_options *options, struct standing_list **ret)
+{
+	struct standing_list *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return -ENOMEM;
+	all->o = *options;
+	TAILQ_INIT(&all->list);
+	all->look = evtimer_new(options->base, on_look, all);
+	if (!all->look) {
+		free(all);
+		return -ENOMEM;
+	}
+	*ret = all;
+	return 0;
+}
+
+struct standing_list *standing_list_free(struct standing_list *all)
+{
+	struct standing *s;
+
+	if (!all)
+		return NULL;
+	while ((s = TAILQ_FIRST(&all->list))) {
+		TAILQ_REMOVE(&all->list, s, link);
+		standing_free(s);
+	}
+	process_events_free(all->events);
+	if (all->proc)
+		closedir(all->proc);
+	event_free(all->look);
+	free(all);
+	return NULL;
+}
+
+const struct standing_head *standing_list_all(const struct standing_list *all)
+{
+	return &all->list;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Standing targets: rules by which processes are armed, those that run and those that start later. A program under the
+ * emulated trace unit is seen when it registers; others by the kernel's events (process-events.h). A user's rule
+ * selects that user's own processes, root's any; what its targets hold is charged to the user whose rule it is.
+ *
+ * Of several rules that select a process, the oldest has it. A rule that is removed leaves its processes armed.
+ *
+ * On the loop's thread.
+ */
+#ifndef CSIGHT_DAEMON_STANDING_H
+#define CSIGHT_DAEMON_STANDING_H
+
+#include <sys/queue.h>
+
+#include "daemon/audit.h"
+#include "daemon/settings.h"
+#include "daemon/standing/standing-rule.h"
+#include "daemon/target.h"
+#include "daemon/trace-units.h"
+
+struct standing_list;
+struct process_set;
+
+struct standing {
+	TAILQ_ENTRY(standing) link;
+	struct standing_list *all;
+	uint32_t id;
+	struct standing_rule rule;
+	struct capture_options options;
+	struct audit_actor by; /* whose rule it is */
+	char *section;         /* of the configuration, or NULL */
+	struct charge charge;
+	uint64_t armed;          /* processes that it has, or had */
+	uint64_t failed;         /* processes that could not be armed */
+	struct reason why;       /* of the last one; "" */
+	struct process_set *set; /* the processes of its tree, or NULL */
+};
+
+TAILQ_HEAD(standing_head, standing);
+
+struct standing_list_options {
+	struct event_base *base;
+	const struct settings *settings;
+	struct ledger *ledger;
+	struct audit *audit;
+	struct trace_units *units;
+	struct target_list *targets;
+	void (*changed)(void *data); /* what is to be stored; may be NULL */
+	void *data;
+};
+
+int standing_list_new(const struct standing_list_options *options, struct standing_list **ret);
+struct standing_list *standing_list_free(struct standing_list *all);
+const struct standing_head *standing_list_all(const struct standing_list *all);
+
+struct standing_request {
+	struct standing_rule rule;      /* is copied, */
+	struct capture_options options; /* as are these */
+	const struct audit_actor *by;
+	const char *section; /* or NULL */
+	uint32_t id;         /* of a rule of an earlier daemon; 0: a new one */
+};
+
+/*
+ * Adds a rule. -EINVAL, -ESRCH, -EPERM, -EOPNOTSUPP with a reason; -EDQUOT, see ret_limit; -EEXIST: the user has this
+ * rule, with these options or others; -ENOMEM.
+ */
+int standing_add(struct standing_list *all, const struct standing_request *request, struct standing **ret,
+		 struct reason *why, struct ledger_refusal *ret_limit);
+void standing_remove(struct standing *s);
+struct standing *standing_find(const struct standing_list *all, uint32_t id);
+
+/* From now on processes are armed: first those that run. */
+void standing_list_begin(struct standing_list *all);
+
+/* To be called when a target is armed, or has ended. */
+void standing_target(struct standing_list *all, struct target *t, enum target_change change);
+
+/* A target of an earlier daemon was one of this rule, which is set again if it is one of a tree: others match again. */
+void standing_restore(struct standing_list *all, struct target *t, uint32_t id);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/standing: units of systemd by control groups, process sets, rules, and the kernel's events. */
+#include "config.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+#include "daemon/standing/control-group.h"
+#include "daemon/standing/process-events.h"
+#include "daemon/standing/process-set.h"
+#include "daemon/standing/standing-rule.h"
+#include "lib/base/util.h"
+#include "tests/unit.h"
+
+static bool of_unit(const char *text, const char *unit, bool user)
+{
+	struct control_groups g;
+
+	snprintf(g.text, sizeof(g.text), "%s", text);
+	return control_groups_of_unit(&g, unit, user);
+}
+
+static bool have(const char *text, const char *group)
+{
+	struct control_groups g;
+
+	snprintf(g.text, sizeof(g.text), "%s", text);
+	return control_groups_have(&g, group);
+}
+
+static void test_units(void)
+{
+	static const char web[] = "0::/system.slice/web.slice/nginx.service/worker\n";
+	static const char user[] = "0::/user.slice/user-7.slice/user@7.service/app.slice/nginx.service\n";
+	static const char hybrid[] = "4:memory:/x/nginx.service\n1:name=systemd:/system.slice/a.service\n0::/\n";
+
+	CHECK(of_unit(web, "nginx.service", false));
+	CHECK(of_unit(web, "web.slice", false));
+	CHECK(of_unit(web, "system.slice", false));
+	CHECK(!of_unit(web, "worker", false));
+	CHECK(!of_unit(web, "nginx", false));
+	CHECK(!of_unit(web, "ginx.service", false));
+	/* What is below a unit was named by whom it was delegated to. */
+	CHECK(!of_unit(user, "nginx.service", false));
+	CHECK(of_unit(user, "user@7.service", false));
+	CHECK(of_unit(user, "nginx.service", true));
+	CHECK(of_unit(user, "app.slice", true));
+	CHECK(!of_unit("0::/a.service/user@7.service/nginx.service\n", "nginx.service", true));
+	CHECK(!of_unit("0::/system.slice/a.service/nginx.service\n", "nginx.service", true));
+	CHECK(of_unit(hybrid, "a.service", false));
+	CHECK(!of_unit(hybrid, "nginx.service", false));
+	CHECK(of_unit("0::/system.slice/_cpu.service\n", "cpu.service", false));
+	CHECK(!of_unit("", "a.service", true));
+	CHECK(!of_unit("0:/a.service", "a.service", true));
+}
+
+static void test_groups(void)
+{
+	CHECK(have("0::/a/b\n", "/a"));
+	CHECK(have("0::/a/b\n", "/a/"));
+	CHECK(have("0::/a/b\n", "/a/b"));
+	CHECK(!have("0::/a/b\n", "/a/b/c"));
+	CHECK(!have("0::/ab\n", "/a"));
+	CHECK(have("3:pids:/docker/1\n0::/\n", "/docker/1"));
+	CHECK(!have("0::/\n", "/a"));
+	CHECK(!have("", "/a"));
+}
+
+static void test_sets(void)
+{
+	struct process_set *s = process_set_new();
+
+	CHECK(!process_set_has(s, 4194303));
+	process_set_put(s, 4194303, true);
+	process_set_put(s, 8, true);
+	process_set_put(s, 4194304, true);
+	CHECK(process_set_has(s, 4194303));
+	CHECK(process_set_has(s, 8));
+	CHECK(!process_set_has(s, 4194304));
+	process_set_put(s, 8, false);
+	CHECK(!process_set_has(s, 8));
+	CHECK(!process_set_has(NULL, 1));
+	process_set_free(s);
+}
+
+static void test_rules(void)
+{
+	char name[] = "ngin*", exe[] = "bin/x", group[] = "//", unit[] = "nginx";
+	const struct standing_process p = { .pid = 1, .uid = 7, .name = "nginx", .exe = "/usr/sbin/nginx" };
+	struct standing_rule r = { .name = name };
+	struct reason why = { "" };
+	char text[STANDING_RULE_TEXT_SIZE];
+
+	CHECK(standing_rule_matches(&r, 0, &p));
+	CHECK(standing_rule_matches(&r, 7, &p));
+	CHECK(!standing_rule_matches(&r, 8, &p));
+	r.has_user = true;
+	r.user = 8;
+	CHECK(!standing_rule_matches(&r, 0, &p));
+	standing_rule_text(&r, text);
+	CHECK_STR(text, "name=ngin* user=8");
+	CHECK_EQ(standing_rule_check(&r, &why), 0);
+	CHECK_EQ(standing_rule_check(&(struct standing_rule){ .tree = 0 }, &why), -EINVAL);
+	CHECK_EQ(standing_rule_check(&(struct standing_rule){ .exe = exe }, &why), -EINVAL);
+	CHECK_EQ(standing_rule_check(&(struct standing_rule){ .cgroup = group }, &why), -EINVAL);
+	CHECK_EQ(standing_rule_check(&(struct standing_rule){ .unit = unit }, &why), -EINVAL);
+}
+
+struct seen {
+	pid_t child;
+	unsigned forks, execs, lost;
+};
+
+static void on_forked(void *data, pid_t parent, pid_t child)
+{
+	struct seen *s = data;
+
+	if (parent == getpid())
+		s->child = child;
+	s->forks += parent == getpid();
+}
+
+static void on_executed(void *data, pid_t pid)
+{
+	struct seen *s = data;
+
+	s->execs += pid == s->child;
+}
+
+static void on_lost(void *data)
+{
+	struct seen *s = data;
+
+	s->lost++;
+}
+
+/* Each of 200 short-lived processes is seen when it is forked and when it executes a program, without polling. */
+static void test_events(void)
+{
+	struct seen seen = { 0 };
+	const struct process_events_listener l = { on_forked, on_executed, on_lost, &seen };
+	struct event_base *base = event_base_new();
+	struct process_events *events;
+	struct reason why = { "" };
+	int rc = process_events_new(base, &l, &events, &why);
+
+	if (rc == -EACCES || rc == -EPERM || rc == -ENOSYS || rc == -ENOENT) {
+		event_base_free(base);
+		unit_skip("the kernel's events of processes", why.text);
+		return;
+	}
+	CHECK_EQ(rc, 0);
+	for (unsigned i = 1; i <= 200 && rc == 0; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			execl("/bin/true", "true", (char *)NULL);
+			_exit(1);
+		}
+		waitpid(pid, NULL, 0);
+		while (seen.execs < i && !seen.lost)
+			event_base_loop(base, EVLOOP_ONCE);
+	}
+	CHECK_EQ(seen.forks, 200);
+	CHECK_EQ(seen.execs, 200);
+	CHECK_EQ(seen.lost, 0);
+	process_events_free(events);
+	event_base_free(base);
+}
+
+int main(void)
+{
+	test_units();
+	test_groups();
+	test_sets();
+	test_rules();
+	test_events();
+	return unit_end();
+}
