@@ -120,9 +120,9 @@ run_to_end() {
   read -r said <&"${HELD[0]}" && [ "$said" = ended ]
 }
 
-let_go() {
+let_go() { # also one that has not run
   local holder=$HELD_PID
-  echo >&"${HELD[1]}"
+  printf '\n\n' >&"${HELD[1]}"
   wait "$holder"
 }
 
