@@ -18,7 +18,7 @@ tests_fuzz_libfuzz_la_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZING_BUILD_MODE_UNSAFE_FOR_
 
 # Of csightd, what reads the memory of programs and the spool.
 fuzz_daemon = daemon/annotation.c daemon/annotation.h daemon/audit.c daemon/audit.h daemon/directory-tree.c daemon/directory-tree.h daemon/fair-queue.c daemon/fair-queue.h \
-	daemon/journal.c daemon/journal.h daemon/ledger.c daemon/ledger.h daemon/snapshot.c daemon/snapshot.h daemon/spool-room.c \
+	daemon/journal.c daemon/journal.h daemon/ledger.c daemon/ledger.h daemon/notify.c daemon/notify.h daemon/snapshot.c daemon/snapshot.h daemon/spool-room.c \
 	daemon/spool-room.h daemon/spool.c daemon/spool.h daemon/target-file.c daemon/target-file.h daemon/user-queues.c \
 	daemon/user-queues.h daemon/workqueue.c daemon/workqueue.h
 fuzz_sources = tests/fuzz/fuzz.c $(daemon_decode_libdecode_la_SOURCES) \
