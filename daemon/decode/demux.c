@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #include "daemon/decode/demux.h"
 #include "daemon/decode/element-queue.h"
 #include "lib/base/hash.h"
 #include "lib/base/util.h"
 
-enum { TRACKS_MAX = 16384 };
+enum {
+	THREADS_OPEN = 16384, /* threads that outputs hold open; those that ran last */
+	TRACKS_MAX = 65536,
+};
 
 /* An output stream: a thread, or the unattributed execution of a CPU. */
 struct track {
@@ -17,6 +21,9 @@ struct track {
 	uint64_t since;               /* time at which the last stretch began */
 	bool after_exception;         /* no instruction has been executed since the last exception */
 	bool gap;                     /* elements were left out since the last stretch */
+	bool again;                   /* an earlier track of the same thread was ended */
+	bool ended;
+	TAILQ_ENTRY(track) link; /* of threads that are open */
 };
 
 struct feed {
@@ -43,7 +50,9 @@ struct demux {
 	size_t n_feeds;
 	struct track **tracks;
 	uint32_t n_tracks;
-	struct hash threads;    /* indexes of tracks by thread ID */
+	struct hash threads;      /* indexes of tracks by thread ID: the last one of each */
+	TAILQ_HEAD(, track) open; /* those of threads; the one that ran last is the last */
+	uint32_t n_open;
 	const struct track *at; /* to which outputs_begin() switched last */
 	/*
 	 * Before this time, AUX slices of a wrapped ring buffer are lost: slices of a thread that follow each other in
@@ -81,17 +90,37 @@ static int add_track(struct demux *d, const struct stream *s, struct track **ret
 	return 0;
 }
 
-/* The track of a thread; *ret is NULL if there are too many threads. */
-static int find_thread(struct demux *d, const struct feed *f, uint32_t tid, struct track **ret)
+static int end_track(struct demux *d, struct track *t)
 {
-	uint32_t *number = hash_get(&d->threads, tid, 0);
-	struct stream s = *f->stream;
-	int rc = 0;
+	t->ended = true;
+	return t->piece ? outputs_end(d->outputs, &t->stream) : 0;
+}
 
-	*ret = number ? d->tracks[*number] : NULL;
-	d->left_out += !number && d->n_tracks == TRACKS_MAX;
-	if (number || d->n_tracks == TRACKS_MAX)
-		return 0;
+/*
+ * Ends the thread that has not run for the longest time. Outputs keep what they have of it; if it runs again, it begins
+ * anew with a gap.
+ */
+static int end_oldest(struct demux *d)
+{
+	struct track *t = TAILQ_FIRST(&d->open);
+
+	TAILQ_REMOVE(&d->open, t, link);
+	d->n_open--;
+	d->at = d->at == t ? NULL : d->at;
+	t->stream.ends_early = true;
+	return end_track(d, t);
+}
+
+/* Adds a track for a thread; before: an earlier one of it, or NULL. */
+static int add_thread(struct demux *d, const struct feed *f, uint32_t tid, const struct track *before,
+		      struct track **ret)
+{
+	struct stream s = *f->stream;
+	uint32_t *number;
+	int rc = d->n_open == THREADS_OPEN ? end_oldest(d) : 0;
+
+	if (rc < 0)
+		return rc;
 	s.tid = tid;
 	s.cpu = UINT32_MAX;
 	s.of_threads = true;
@@ -101,9 +130,32 @@ static int find_thread(struct demux *d, const struct feed *f, uint32_t tid, stru
 	rc = add_track(d, &s, ret);
 	if (rc == 0 && hash_find(&d->threads, tid, 0, &number) < 0)
 		rc = -ENOMEM;
-	if (rc == 0)
-		*number = (*ret)->stream.number;
-	return rc;
+	if (rc < 0)
+		return rc;
+	*number = (*ret)->stream.number;
+	(*ret)->again = before;
+	TAILQ_INSERT_TAIL(&d->open, *ret, link);
+	d->n_open++;
+	return 0;
+}
+
+/* The track of a thread that runs now; *ret is NULL if there are too many threads. */
+static int find_thread(struct demux *d, const struct feed *f, uint32_t tid, struct track **ret)
+{
+	uint32_t *number = hash_get(&d->threads, tid, 0);
+	struct track *t = number ? d->tracks[*number] : NULL;
+
+	*ret = NULL;
+	if (t && !t->ended) {
+		TAILQ_REMOVE(&d->open, t, link);
+		TAILQ_INSERT_TAIL(&d->open, t, link);
+		*ret = t;
+		return 0;
+	}
+	if (d->n_tracks < TRACKS_MAX)
+		return add_thread(d, f, tid, t, ret);
+	d->left_out++;
+	return 0;
 }
 
 /* The track of a CPU's unattributed execution, which is not in the hash table. */
@@ -304,7 +356,7 @@ static bool continues_thread(const struct demux *d, const struct feed *f, const 
 static int begin_stretch(struct demux *d, const struct feed *f, struct track *t, const struct element_unit *u)
 {
 	struct element lost = { .kind = ELEM_NO_SYNC, .isa = ISA_UNKNOWN };
-	enum element_reason why = REASON_INIT;
+	enum element_reason why = t->again && !t->piece ? REASON_LOST : REASON_INIT;
 	bool gap = !t->piece || t->gap || !continues_thread(d, f, t, u, &why);
 
 	lost.reason = why;
@@ -494,8 +546,8 @@ static int demux_streams(struct demux *d)
 			rc = consume_stretch(d, f, u);
 	} while (rc == 0 && f);
 	for (uint32_t i = 0; rc == 0 && i < d->n_tracks; i++)
-		if (d->tracks[i]->piece)
-			rc = outputs_end(d->outputs, &d->tracks[i]->stream);
+		if (!d->tracks[i]->ended)
+			rc = end_track(d, d->tracks[i]);
 	return rc;
 }
 
@@ -526,8 +578,10 @@ static void add_statistics(struct demux *d, json_object *threads)
 int demux_run(struct input *input, struct outputs *outputs, struct decode_stats *stats, json_object *threads)
 {
 	struct demux d = { .input = input, .outputs = outputs, .stats = stats };
-	int rc = open_feeds(&d);
+	int rc;
 
+	TAILQ_INIT(&d.open);
+	rc = open_feeds(&d);
 	if (rc == 0)
 		rc = find_in_sync(&d);
 	if (rc == 0)

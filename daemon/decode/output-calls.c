@@ -352,7 +352,7 @@ static int calls_output_end(struct output *o, const struct stream *s)
 	if (rc < 0)
 		return rc;
 	output_ending_thread(&c->ending, s, regions, t->calls, t->faulted);
-	rc = calls_end(t->calls, thread_end_time(c, t->tid));
+	rc = calls_end(t->calls, s->ends_early ? 0 : thread_end_time(c, t->tid));
 
 	if (rc < 0)
 		return rc;

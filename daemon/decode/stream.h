@@ -32,7 +32,8 @@ struct stream {
 	 * holds both.
 	 */
 	bool by_context;
-	bool shares; /* has the same bytes as an earlier stream of the list */
+	bool shares;     /* has the same bytes as an earlier stream of the list */
+	bool ends_early; /* outputs of demux.c: its thread may run on, unseen or in another stream */
 };
 
 struct stream_list {

@@ -4,7 +4,7 @@
  * migrate, make system calls and fault. Writes what csightd would record of one process, and what its threads executed.
  *
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped] [failing] [truncated] [unrecorded]
- *                [stopped]
+ *                [stopped] [crowd]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -21,10 +21,13 @@
  *   stopped       private sinks: tracing is stopped and started again, as by a snapshot
  *   wrapped       private sinks: the ring buffer of one CPU wrapped. arena: its first half was overwritten; one CPU has
  *                 its first sync point soon after that, the other one much later
- *   drop          from some time on, the process belongs to another user, and executes the code at LATER
+ *   crowd         private sinks: a thread that stops running ends, and another one begins, except two: one that runs
+ * all the time, and one that runs at the beginning and at the end drop          from some time on, the process belongs
+ * to another user, and executes the code at LATER
  *
  * DIR/snapshot.json and DIR/trace.perf.data describe process A, DIR/image is its code. DIR/TID.pcs has the addresses
- * that a thread executed, in hexadecimal, one per line, with a line "gap" where tracing was off.
+ * that a thread executed, in hexadecimal, one per line, with a line "gap" where tracing was off. Of a crowd, DIR/crowd
+ * has those of all threads in order of time, with a line "# TID" where another one runs.
  */
 #include "config.h"
 
@@ -47,6 +50,8 @@ enum {
 	WORDS = 4096,
 	RING = 1 << 24,
 	ROUNDS = 6000,
+	CROWD_ROUNDS = 170000,
+	LATE = 2, /* of a crowd: the thread that runs at the beginning and at the end */
 	PID_A = 1000,
 	PID_B = 7770000,
 };
@@ -82,7 +87,10 @@ static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, failing, dropped, off;
-static bool truncated, unrecorded, stopped;
+static bool truncated, unrecorded, stopped, crowd;
+static unsigned rounds = ROUNDS, current_round;
+static uint32_t last_tid = PID_A + THREADS; /* of a crowd */
+static FILE *crowd_truth;
 static uint64_t stop_time;
 static uint64_t drop_at, arena_size;
 static struct buf frames;
@@ -219,6 +227,14 @@ static void leave(struct cpu *c)
 	t->left = c->time;
 	c->thread = NULL;
 	c->time += 300 + number(500);
+	if (crowd && t != &threads[0] && t != &threads[LATE])
+		t->tid = ++last_tid;
+}
+
+/* True at the beginning and at the end, when the late thread of a crowd runs. */
+static bool is_late(void)
+{
+	return current_round < rounds / 50 || current_round > rounds - rounds / 50;
 }
 
 /* Ends the AUX slice of a thread that stopped running, at that time, unless it continues. */
@@ -259,10 +275,10 @@ static void begin_trace(struct cpu *c)
 
 static void enter(struct cpu *c)
 {
-	struct thread *t = &threads[number(THREADS)];
+	struct thread *t = &threads[crowd ? 2 * number(THREADS / 2) : number(THREADS)];
 
 	c->time += 1000 + number(2000);
-	if (t->cpu >= 0 || t->left > c->time)
+	if (t->cpu >= 0 || t->left > c->time || (crowd && t == &threads[LATE] && !is_late()))
 		return;
 	t->cpu = (int)(c - cpus);
 	c->thread = t;
@@ -292,6 +308,13 @@ static bool step(struct cpu *c)
 
 		etm_init(&unused, sink, sizeof(sink), false, 0);
 		e = &unused;
+	} else if (crowd) {
+		static uint32_t before;
+
+		if (before != t->tid)
+			fprintf(crowd_truth, "# %u\n", t->tid);
+		before = t->tid;
+		fprintf(crowd_truth, "%" PRIx64 "\n", pc);
 	} else if (t->truth) {
 		fprintf(t->truth, "%" PRIx64 "\n", pc);
 	}
@@ -330,7 +353,7 @@ static bool step(struct cpu *c)
 
 static void run(struct cpu *c)
 {
-	uint64_t n = 1 + number(number(10) ? 300 : 5000);
+	uint64_t n = 1 + number(crowd ? 20 : number(10) ? 300 : 5000);
 	bool user = true;
 
 	while (n-- > 0 && user)
@@ -448,6 +471,8 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 	pd_write_comm(w, PID_A, PID_A, "machine", true, 1);
 	for (int i = 0; i < THREADS; i += 2)
 		pd_write_comm(w, PID_A, threads[i].tid, "worker", false, 1);
+	for (uint32_t tid = PID_A + THREADS + 1; tid < last_tid; tid++)
+		pd_write_comm(w, PID_A, tid, "worker", false, 1);
 	for (int i = 0; i < 2; i++) {
 		struct pd_map map = { PID_A,      PID_A,     i ? LATER : CODE_A, sizeof(code),  0,
 				      .inode = 1, .prot = 5, .flags = 2,         .path = image, .time = 1 };
@@ -524,8 +549,15 @@ static void begin(const char *dir)
 		t->pc = anywhere(t);
 		t->cpu = -1;
 		snprintf(path, sizeof(path), "%s/%u.pcs", dir, t->tid);
-		if (t->pid == PID_A)
+		if (t->pid == PID_A && !crowd)
 			t->truth = fopen(path, "w");
+	}
+	if (crowd) {
+		char path[4096];
+
+		snprintf(path, sizeof(path), "%s/crowd", dir);
+		crowd_truth = fopen(path, "w");
+		rounds = CROWD_ROUNDS;
 	}
 	for (unsigned i = 0; i < CPUS; i++) {
 		cpus[i].ring = calloc(1, RING);
@@ -585,16 +617,18 @@ int main(int argc, char **argv)
 		truncated = truncated || strcmp(argv[i], "truncated") == 0;
 		unrecorded = unrecorded || strcmp(argv[i], "unrecorded") == 0;
 		stopped = stopped || strcmp(argv[i], "stopped") == 0;
+		crowd = crowd || strcmp(argv[i], "crowd") == 0;
 	}
 	begin(argv[1]);
-	for (unsigned i = 0; i <= ROUNDS; i++) {
+	for (unsigned i = 0; i <= rounds; i++) {
 		struct cpu *c = earliest();
 
-		if (drop && i == ROUNDS * 3 / 4)
+		current_round = i;
+		if (drop && i == rounds * 3 / 4)
 			change_owner();
-		if (i == ROUNDS || (((arena && !wrapped) || stopped) && i == ROUNDS / 2)) {
+		if (i == rounds || (((arena && !wrapped) || stopped) && i == rounds / 2)) {
 			freeze();
-			stop_time = stopped && i < ROUNDS ? cpus[0].time : stop_time;
+			stop_time = stopped && i < rounds ? cpus[0].time : stop_time;
 			if (arena) {
 				put_frames(from);
 				frozen[n_frozen] = (struct pd_aux){ .offset = frames.size - arena_size + lost_frames(),
@@ -610,7 +644,7 @@ int main(int argc, char **argv)
 			off = true;
 		}
 		/* Tracing is off for a while. */
-		if (off && i == ROUNDS / 2 + 60) {
+		if (off && i == rounds / 2 + 60) {
 			off = false;
 			for (int k = 0; k < CPUS; k++)
 				if (cpus[k].thread) {
@@ -618,7 +652,7 @@ int main(int argc, char **argv)
 					begin_trace(&cpus[k]);
 				}
 		}
-		if (i == ROUNDS)
+		if (i == rounds)
 			break;
 		if (c->thread)
 			run(c);
@@ -628,6 +662,8 @@ int main(int argc, char **argv)
 	for (int i = 0; i < THREADS; i += 2)
 		if (threads[i].truth)
 			fclose(threads[i].truth);
+	if (crowd_truth)
+		fclose(crowd_truth);
 	write_image(argv[1]);
 	write_json(argv[1], cpus[0].time + 1);
 	return write_trace(argv[1], frozen, n_frozen) < 0;
