@@ -21,6 +21,17 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
+/* parts per million */
+static const char *format_share(uint64_t share)
+{
+	static char text[2][16];
+	static unsigned n;
+
+	n = !n;
+	snprintf(text[n], sizeof(text[n]), "%.2f %%", (double)share / 10000);
+	return text[n];
+}
+
 static void print_status(struct client *c, const struct csight_object *s)
 {
 	const char *emu = csight_text(s, "emuSocket"), *opencsd = csight_text(s, "opencsd");
@@ -34,6 +45,10 @@ static void print_status(struct client *c, const struct csight_object *s)
 	printf("  snapshots  %s, %s in %s\n", format_count((uint64_t)csight_number(s, "snapshots", 0)),
 	       format_size((uint64_t)csight_number(s, "spoolBytes", 0)), esc(csight_text(s, "spool")));
 	printf("  jobs       %s\n", format_count((uint64_t)csight_number(s, "jobs", 0)));
+	printf("  overhead   %s", format_share((uint64_t)csight_number(s, "overhead", 0)));
+	if (csight_number(s, "overheadMax", 0))
+		printf(", at most %s", format_share((uint64_t)csight_number(s, "overheadMax", 0)));
+	printf(" of the machine's processor time, to record\n");
 	if (opencsd)
 		printf("  OpenCSD    %s\n", esc(opencsd));
 	for (size_t i = 0; i < csight_count(s, "warnings"); i++)

@@ -80,6 +80,9 @@ static void put_daemon(FILE *f, const struct csight_object *s)
 	put_label(f, "capture", capture ? capture : "");
 	fputs("} 1\n", f);
 	put_gauge(f, "uptime_seconds", "seconds", "Time since csightd started.", csight_number(s, "uptime", 0));
+	put_family(f, "overhead_ratio", "gauge", "ratio",
+		   "Processor time of recording over 5 s, of that of all processors.");
+	fprintf(f, "csightd_overhead_ratio %.6f\n", (double)csight_number(s, "overhead", 0) / 1000000);
 	put_gauge(f, "warnings", NULL, "Warnings of csight status.", (int64_t)csight_count(s, "warnings"));
 }
 

@@ -33,6 +33,7 @@ struct daemon {
 	struct trigger_list *triggers;
 	struct standing_list *standing;
 	struct state *state;
+	struct overhead *overhead;
 	struct service *service;
 	struct status_line *status_line;
 	struct calls subscribers; /* subscriptions.h */

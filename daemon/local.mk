@@ -31,6 +31,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/annotation.c daemon/annotation.h \
 	daemon/notify.c daemon/notify.h \
 	daemon/opener.c daemon/opener.h \
+	daemon/overhead.c daemon/overhead.h \
 	daemon/pause.c daemon/pause.h \
 	daemon/policy.c daemon/policy.h \
 	daemon/reload.c daemon/reload.h \

@@ -14,6 +14,7 @@
 #include "daemon/methods.h"
 #include "daemon/notify.h"
 #include "daemon/opener.h"
+#include "daemon/overhead.h"
 #include "daemon/pause.h"
 #include "daemon/registry.h"
 #include "daemon/reload.h"
@@ -258,8 +259,12 @@ static void on_target_changed(void *data, struct target *t, enum target_change c
 
 	const struct pause_options pausing = methods_pausing(d);
 
-	if (change == TARGET_ARMED && state_paused(d->state) && pause_one(&pausing, t) < 0)
+	if (change == TARGET_ARMED && state_paused(d->state) && pause_one(&pausing, t, true) < 0)
 		log_warning("cannot pause process %d: out of memory", (int)t->pid);
+	if (change == TARGET_ARMED)
+		overhead_begin(d->overhead);
+	else
+		overhead_forget(d->overhead, t);
 	state_target(d->state, t, change);
 	standing_target(d->standing, t, change);
 	subscriptions_target(d, t, change);
@@ -381,6 +386,27 @@ static int start_state(struct daemon *d)
 	return 0;
 }
 
+static bool is_paused(void *data)
+{
+	const struct daemon *d = data;
+
+	return state_paused(d->state);
+}
+
+/* Before what restores targets. */
+static int start_overhead(struct daemon *d)
+{
+	struct overhead_options options = { .base = d->base,
+					    .settings = &d->settings,
+					    .capture_queue = d->capture_queue,
+					    .spool_queue = d->spool_queue,
+					    .pausing = methods_pausing(d),
+					    .paused = is_paused,
+					    .data = d };
+
+	return overhead_new(&options, &d->overhead);
+}
+
 static int start_status_line(struct daemon *d)
 {
 	return status_line_new(d->base, d->targets, d->spool, &d->status_line);
@@ -413,6 +439,7 @@ static int start(struct daemon *d)
 		{ start_jobs, "the queue of decodes" },
 		{ start_triggers, "the triggers" },
 		{ start_standing, "the standing targets" },
+		{ start_overhead, "measuring the overhead" },
 		{ start_state, "what was stored" },
 		{ start_status_line, "its status" },
 	};
@@ -509,6 +536,7 @@ static void stop(struct daemon *d)
 	d->state = state_free(d->state);
 	d->status_line = status_line_free(d->status_line);
 	d->standing = standing_list_free(d->standing);
+	d->overhead = overhead_free(d->overhead);
 	d->requests = request_list_free(d->requests);
 	d->triggers = trigger_list_free(d->triggers);
 	d->jobs = job_queue_free(d->jobs);

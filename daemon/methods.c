@@ -11,6 +11,7 @@
 #include "daemon/job.h"
 #include "daemon/methods-internal.h"
 #include "daemon/methods.h"
+#include "daemon/overhead.h"
 #include "daemon/pause.h"
 #include "daemon/policy.h"
 #include "daemon/registry.h"
@@ -51,6 +52,7 @@ static void do_status(struct daemon *d, struct call *c, struct methods_subject *
 	const struct target *t;
 	unsigned targets = 0, snapshots = 0;
 	uint64_t bytes = 0;
+	_cleanup_buf_ struct buf held = { .limit = CAPTURE_MISSING_MAX };
 
 	TAILQ_FOREACH (t, target_list_all(d->targets), link)
 		targets += policy_owns(c->by.uid, t->uid);
@@ -61,6 +63,9 @@ static void do_status(struct daemon *d, struct call *c, struct methods_subject *
 		}
 	if (state_paused(d->state))
 		json_array_add_bytes(warnings, CAPTURE_PAUSED);
+	overhead_trouble(d->overhead, &held);
+	if (held.size && policy_administers(c->by.uid))
+		json_array_add_bytes(warnings, (const char *)held.data);
 	if (job_queue_trouble(d->jobs))
 		json_array_add_bytes(warnings, job_queue_trouble(d->jobs));
 	json_add_str(o, "version", PACKAGE_VERSION);
@@ -76,6 +81,9 @@ static void do_status(struct daemon *d, struct call *c, struct methods_subject *
 	json_add_u64(o, "spoolBytes", bytes);
 	json_add_str(o, "opencsd", job_queue_opencsd(d->jobs));
 	json_add_bool(o, "paused", state_paused(d->state));
+	json_add_u64(o, "overhead", overhead_share(d->overhead));
+	if (d->settings.overhead_max)
+		json_add_u64(o, "overheadMax", d->settings.overhead_max);
 	json_add(o, "warnings", warnings);
 	json_add(o, "use", wire_use(d->ledger, c->by.uid));
 	if (c->by.uid == 0) {

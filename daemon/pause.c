@@ -42,14 +42,12 @@ static void pause_ran(struct work *w)
 	free(p);
 }
 
-static struct pause *pause_new(const struct pause_options *o, bool paused, size_t room)
+static struct pause *pause_new(bool paused, size_t room)
 {
 	struct pause *p = calloc(1, sizeof(*p) + room * sizeof(p->targets[0]));
 
 	if (p)
-		*p = (struct pause){ .work = { run_pause, pause_ran },
-				     .paused = paused,
-				     .machine = trace_units_machine(o->units) };
+		*p = (struct pause){ .work = { run_pause, pause_ran }, .paused = paused };
 	return p;
 }
 
@@ -61,11 +59,13 @@ int pause_all(const struct pause_options *o, bool paused, void (*done)(void *dat
 
 	TAILQ_FOREACH (t, target_list_all(o->targets), link)
 		n++;
-	p = pause_new(o, paused, n);
+	p = pause_new(paused, n);
 	if (!p)
 		return -ENOMEM;
+	p->machine = trace_units_machine(o->units);
+	/* What overhead.c holds stays paused. */
 	TAILQ_FOREACH (t, target_list_all(o->targets), link)
-		if (t->ring.state != RING_GONE)
+		if (t->ring.state != RING_GONE && (paused || !t->held))
 			p->targets[p->n++] = target_ref(t);
 	p->done = done;
 	p->data = data;
@@ -73,9 +73,9 @@ int pause_all(const struct pause_options *o, bool paused, void (*done)(void *dat
 	return 0;
 }
 
-int pause_one(const struct pause_options *o, struct target *t)
+int pause_one(const struct pause_options *o, struct target *t, bool paused)
 {
-	struct pause *p = pause_new(o, true, 1);
+	struct pause *p = pause_new(paused, 1);
 
 	if (!p)
 		return -ENOMEM;

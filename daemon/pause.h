@@ -19,7 +19,7 @@ struct pause_options {
 /* Begins or ends a pause; done() follows when the capture thread has stopped or started all rings. -ENOMEM. */
 int pause_all(const struct pause_options *o, bool paused, void (*done)(void *data), void *data);
 
-/* Pauses a target that was armed during a pause. */
-int pause_one(const struct pause_options *o, struct target *t);
+/* Pauses a single target, or continues it. -ENOMEM. */
+int pause_one(const struct pause_options *o, struct target *t, bool paused);
 
 #endif

@@ -39,6 +39,7 @@ struct files_check {
 struct snapshot_request {
 	struct ring_op op;
 	struct work copy, prepare, write;
+	uint64_t cost_ns; /* processor time of the copy */
 	struct request_list *list;
 	TAILQ_ENTRY(snapshot_request) link;
 	struct request_options options;
@@ -277,7 +278,10 @@ static void run_copy(struct work *w)
 	struct snapshot_request *r = container_of(w, struct snapshot_request, copy);
 	const struct ring *ring = &r->target->ring;
 
+	uint64_t began = now_ns(CLOCK_THREAD_CPUTIME_ID);
+
 	r->rc = ring->source->ops->copy(ring->source, r->alive, &r->limits, &r->copied);
+	r->cost_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - began;
 }
 
 static void add_files(struct snapshot_request *r)
@@ -371,6 +375,7 @@ static void copy_ran(struct work *w)
 	if (t->ring.state == RING_FROZEN)
 		ring_move(&t->ring, RING_ARMED);
 	ring_next(&t->ring);
+	t->cost_ns += r->cost_ns;
 	if (r->rc < 0) {
 		request_fail(r, REQUEST_FAILED, strerror(-r->rc));
 		return;

@@ -18,8 +18,8 @@
 
 enum { FILE_MAX = 64 << 10 };
 
-/* KIND_SPACE: bytes or a percentage. */
-enum kind { KIND_PATH, KIND_TEXT, KIND_COUNT, KIND_BYTES, KIND_SPACE, KIND_USERS };
+/* KIND_SPACE: bytes or a percentage; KIND_SHARE: a percentage, of which there are parts per million, or 0. */
+enum kind { KIND_PATH, KIND_TEXT, KIND_COUNT, KIND_BYTES, KIND_SPACE, KIND_SHARE, KIND_USERS };
 
 struct setting {
 	const char *name;
@@ -56,6 +56,7 @@ static const struct setting keys[] = {
 	{ "allow", KIND_USERS, FIELD(allow) },
 	{ "deny", KIND_USERS, FIELD(deny) },
 	{ "snapshot-max", KIND_BYTES, FIELD(snapshot_max), 64 << 10, 64ull << 30 },
+	{ "overhead-max", KIND_SHARE, FIELD(overhead_max) },
 	{ "jobs", KIND_COUNT, FIELD(jobs), 1, 64 },
 	{ "job-timeout", KIND_COUNT, FIELD(job_timeout), 1, 86400 },
 	{ "stop-timeout", KIND_COUNT, FIELD(stop_timeout), 0, 3600 },
@@ -93,6 +94,35 @@ static int refuse_number(struct settings *s, const struct setting *k, const char
 	return reason_set(s->why, -EINVAL, "%s: %s must be a number%s from %llu to %llu%s, not \"%s\"", where, k->name,
 			  k->kind == KIND_COUNT ? "" : " (K, M, G, T may follow)", (unsigned long long)k->least,
 			  (unsigned long long)k->most, k->kind == KIND_SPACE ? " or a percentage" : "", esc(value));
+}
+
+static int refuse_share(struct settings *s, const struct setting *k, const char *value, const char *where)
+{
+	return reason_set(s->why, -EINVAL, "%s: %s must be a percentage from 0.01%% to 100%%, or unlimited, not \"%s\"",
+			  where, k->name, esc(value));
+}
+
+/* "unlimited", or a percentage with at most two decimals. */
+static int set_share(struct settings *s, const struct setting *k, const char *value, const char *where)
+{
+	uint64_t share = 0, digits = 0, unit = 10000;
+	const char *p = value;
+
+	for (bool point = false; strcmp(value, "unlimited") != 0 && *p && strcmp(p, "%") != 0; p++) {
+		if (*p == '.' && !point && digits) {
+			point = true;
+			continue;
+		}
+		if (*p < '0' || *p > '9' || ++digits > 5 || (point && unit == 100))
+			return refuse_share(s, k, value, where);
+		share = share * 10 + (uint64_t)(*p - '0');
+		unit /= point ? 10 : 1;
+	}
+	share *= unit;
+	if (strcmp(value, "unlimited") != 0 && (!*p || share == 0 || share > 1000000))
+		return refuse_share(s, k, value, where);
+	memcpy((char *)s + k->offset, &share, sizeof(share));
+	return 0;
 }
 
 static int set_users(struct settings *s, const struct setting *k, const char *value, const char *where)
@@ -145,6 +175,8 @@ static int set_value(struct settings *s, const char *name, const char *value, co
 		return reason_set(s->why, -EINVAL, "%s: unknown setting \"%s\"", where, esc(name));
 	if (k->kind == KIND_USERS)
 		return set_users(s, k, value, where);
+	if (k->kind == KIND_SHARE)
+		return set_share(s, k, value, where);
 	if (k->kind == KIND_PATH || k->kind == KIND_TEXT) {
 		char *to = (char *)s + k->offset;
 

@@ -44,6 +44,7 @@ struct settings {
 	uint64_t targets_max;            /* that have not ended */
 	uint64_t stored_max;             /* snapshots in the spool */
 	uint64_t snapshot_max;           /* bytes of trace in one snapshot */
+	uint64_t overhead_max;           /* parts per million of the machine's processor time; 0: without a limit */
 	uint64_t jobs;                   /* decodes that run at a time */
 	uint64_t job_timeout;            /* seconds of one decode */
 	uint64_t stop_timeout;           /* seconds that pending requests have when the daemon ends */

@@ -442,7 +442,11 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 
 void target_trouble(const struct target *t, struct buf *ret)
 {
-	if (t->ring.source->ops->trouble)
+	static const char held[] = "paused, since recording took more than overhead-max; it continues by itself";
+
+	if (t->held)
+		buf_add(ret, held, sizeof(held));
+	else if (t->ring.source->ops->trouble)
 		t->ring.source->ops->trouble(t->ring.source, ret);
 }
 

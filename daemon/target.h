@@ -40,10 +40,12 @@ struct target {
 	/* What the kernel reported so far of its threads, of which some may have ended before it: */
 	bool heard;
 	int heard_code;
-	pid_t heard_tid;   /* the thread that dumped core; 0: none */
-	bool listed;       /* in the list */
-	uint32_t standing; /* the id of the standing target that it is of; 0: none */
-	bool adopted;      /* by target_adopt(): it leaves the list when it is disarmed */
+	pid_t heard_tid;           /* the thread that dumped core; 0: none */
+	bool listed;               /* in the list */
+	uint64_t cost_ns, held_ns; /* overhead.h: processor time, which decays; since when it is held */
+	bool held;                 /* not recorded, since recording cost too much */
+	uint32_t standing;         /* the id of the standing target that it is of; 0: none */
+	bool adopted;              /* by target_adopt(): it leaves the list when it is disarmed */
 	int pidfd;
 	struct event *ended;        /* of pidfd */
 	struct charge alive, rings; /* alive: until it ends */

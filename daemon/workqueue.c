@@ -153,6 +153,13 @@ void workqueue_submit_urgent(struct workqueue *q, struct work *w)
 	queue_work(q, w, 0, true);
 }
 
+uint64_t workqueue_cpu_ns(const struct workqueue *q)
+{
+	clockid_t clock;
+
+	return q->running && pthread_getcpuclockid(q->thread, &clock) == 0 ? now_ns(clock) : 0;
+}
+
 /* systemd waits longer while the thread works, but not for ever. */
 static void join(pthread_t thread)
 {

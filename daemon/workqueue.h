@@ -34,6 +34,9 @@ void workqueue_submit_for(struct workqueue *q, struct work *w, uid_t uid);
 /* Runs it before all that waits. */
 void workqueue_submit_urgent(struct workqueue *q, struct work *w);
 
+/* Returns the processor time of its thread. */
+uint64_t workqueue_cpu_ns(const struct workqueue *q);
+
 /* Waits until all submitted works are run and done. Works submitted later run at once, on the caller's thread. */
 void workqueue_stop(struct workqueue *q);
 struct workqueue *workqueue_free(struct workqueue *q);

@@ -199,11 +199,10 @@ struct capture_ops {
 	 * NULL.
 	 */
 	void (*trouble)(struct capture_source *s, struct buf *b);
-	/*
-	 * Stops recording, and keeps the history, or continues; on the capture thread. NULL: the machine of the source
-	 * is paused as a whole (perf.h).
-	 */
+	/* Stops recording, and keeps the history, or continues; on the capture thread. */
 	void (*pause)(struct capture_source *s, bool paused);
+	/* Whether it can be paused alone, at any time; NULL: it can. */
+	bool (*pausable)(struct capture_source *s);
 	uint64_t (*memory)(struct capture_source *s);
 	/* The most bytes of trace in a copy without a limit, and of its log, which may grow until then. */
 	void (*copy_max)(struct capture_source *s, uint64_t *ret_trace, uint64_t *ret_log);

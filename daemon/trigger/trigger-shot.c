@@ -76,7 +76,7 @@ void trigger_hold(struct trigger *t)
 	uint64_t wait = wait_of(t, now_ns(CLOCK_MONOTONIC));
 	struct timeval pause;
 
-	if (!t->n_slots || t->ended || t->copying || t->spec.after || is_spent(t))
+	if (!t->n_slots || t->ended || t->copying || t->spec.after || is_spent(t) || t->watched->target->held)
 		return;
 	if (t->spec.min_history && history_of(t) < t->spec.min_history)
 		wait = MAX(wait, t->spec.min_history - history_of(t));
@@ -192,6 +192,8 @@ static enum trigger_outcome decide(struct trigger *t, const struct trigger_hit *
 		return TRIGGER_FAILED;
 	if (is_spent(t))
 		return TRIGGER_OVER_MAX;
+	if (t->watched->target->held)
+		return TRIGGER_OVER_LIMIT;
 	if (wait_of(t, now_ns(CLOCK_MONOTONIC)))
 		return TRIGGER_TOO_SOON;
 	least = least_kept(t);

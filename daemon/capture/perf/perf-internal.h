@@ -43,6 +43,7 @@ struct perf_target {
 	uint64_t armed_at;     /* in the records' clock */
 	uint64_t next_publish; /* CLOCK_MONOTONIC */
 	uint64_t lost_records;
+	bool paused;  /* alone, or with all others */
 	bool failing; /* its own rings did not start */
 	bool again;   /* its events are to be restarted once more, after a failure since: */
 	uint64_t failed_since;

@@ -270,6 +270,9 @@ static int open_rings(struct perf_target *s, struct reason *why)
 			if (rc == 0)
 				perf_keep_begin(s, p);
 		}
+		/* An earlier daemon may have paused it. */
+		if (adopted)
+			grid_start(&s->grid);
 		if (rc < 0) {
 			plan_free(p);
 		} else {
@@ -575,7 +578,7 @@ void perf_target_maintain(struct perf_target *s, uint64_t now)
 		return;
 	if (s->shared)
 		set_trouble(s, s->m->trouble.text);
-	else if (!s->lost && !s->m->paused)
+	else if (!s->lost && !s->m->paused && !s->paused)
 		maintain_rings(s);
 	if (now && now < s->next_publish)
 		return;
@@ -639,6 +642,25 @@ static void perf_trouble(struct capture_source *source, struct buf *b)
 	pthread_mutex_unlock(&s->m->lock);
 }
 
+/* The trace of one process on a shared sink cannot be stopped alone. */
+static bool perf_pausable(struct capture_source *source)
+{
+	return !perf_target_of(source)->shared;
+}
+
+static void perf_pause(struct capture_source *source, bool paused)
+{
+	struct perf_target *s = perf_target_of(source);
+	bool changes = s->armed && !s->shared && !s->lost && s->paused != paused;
+
+	s->paused = paused;
+	if (!changes)
+		return;
+	perf_machine_read_records(s->m);
+	grid_pause(&s->grid, paused || s->m->paused);
+	perf_machine_read_records(s->m);
+}
+
 /* The options of an armed target stay: to change them, its rings would be opened again, without their history. */
 static int perf_check(struct capture_source *source, const struct capture_options *wanted, struct reason *ret)
 {
@@ -681,6 +703,8 @@ const struct capture_ops perf_capture = {
 	.missing = perf_missing,
 	.check = perf_check,
 	.trouble = perf_trouble,
+	.pause = perf_pause,
+	.pausable = perf_pausable,
 	.memory = perf_memory,
 	.copy_max = perf_copy_max,
 	.free = perf_free,

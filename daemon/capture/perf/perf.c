@@ -455,7 +455,7 @@ void perf_machine_pause(struct perf_machine *m, bool paused)
 	perf_machine_read_records(m);
 	TAILQ_FOREACH (s, &m->sources, link)
 		if (s->armed && !s->shared && !s->lost)
-			grid_pause(&s->grid, paused);
+			grid_pause(&s->grid, paused || s->paused);
 	if (m->arena.plan && paused && !m->arena.stopped)
 		arena_stop(&m->arena);
 	else if (m->arena.plan && !paused && m->paused && m->arena.stopped && !arena_unused(m))
