@@ -95,8 +95,10 @@ def confine(s):
         with open(group + "/cgroup.procs", "w", encoding="utf-8") as f:
             f.write(str(os.getpid()))
     join_namespaces(s["pid"])
-    for name, values in s["limits"].items():
-        resource.setrlimit(getattr(resource, name), values)
+    for name, (soft, hard) in s["limits"].items():
+        own = resource.getrlimit(getattr(resource, name))
+        if own[1] == resource.RLIM_INFINITY or hard != resource.RLIM_INFINITY and hard <= own[1]:
+            resource.setrlimit(getattr(resource, name), (soft, hard))  # a test may want less
     os.umask(s["umask"])
     for capability in range(64):
         if not s["bounding"] >> capability & 1 and libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:

@@ -24,7 +24,7 @@ ReadWritePaths={WORK}
 WRAPPER = f"""#!/bin/sh
 # Only root's csightd is the system's; a user's own one is in no unit.
 [ "$(id -u)" -eq 0 ] || exec {BUILD}/free/csightd "$@"
-exec "$PYTHON3" {SOURCE}/tests/boot/confine.py {SANDBOX} {BUILD}/free/csightd --set=decoder=/run/csight-decode.sock \\
+exec {sys.executable} {SOURCE}/tests/boot/confine.py {SANDBOX} {BUILD}/free/csightd --set=decoder=/run/csight-decode.sock \\
   --set=opener=/run/csight-opener.sock "$@"
 """
 
@@ -101,7 +101,7 @@ def run_test(test):
 start_model()
 replace_csightd()
 compare_sandboxes()
-os.environ.update(TMPDIR=WORK + "/tmp", CSIGHT_UNITS="1")
+os.environ.update(TMPDIR=WORK + "/tmp", CSIGHT_UNITS="1", HOME="/root")
 for name in os.environ["TESTS"].split():
     run_test(name)
 head = ("TEST UNDER THE RESTRICTIONS", "PASSED", "SKIPPED", "")
