@@ -332,10 +332,13 @@ static int calls_output_element(struct output *o, const struct element *e)
 {
 	struct calls_output *c = (struct calls_output *)o;
 
+	if (e->kind == ELEM_RANGE) {
+		c->current->faulted = false;
+		return calls_element(c->current->calls, e);
+	}
 	if (!element_is_aside(e))
 		c->current->faulted = output_ending_is_fault(e);
-	if (e->kind != ELEM_RANGE)
-		note_context(&c->current->context, e);
+	note_context(&c->current->context, e);
 	if (e->kind == ELEM_TIMESTAMP && !e->time_unknown && c->input->clock)
 		return add_timestamp(c, e);
 	return calls_element(c->current->calls, e);

@@ -132,6 +132,15 @@ static int extend_range(struct calls *c, const struct element *e, uint64_t last)
 	return rc;
 }
 
+/* Returns true if a range is in the function on top and in no inlined one. */
+static inline bool is_plain(struct calls *c, uint64_t last)
+{
+	const struct calls_frame *f = calls_top(c);
+
+	return !c->here.inlined && !c->here.entered && last < c->here.end && !f->inlined &&
+	       f->function == c->here.region;
+}
+
 /* Emits what a range does to functions and inlined functions, and memoises it. */
 static int execute_range(struct calls *c, const struct element *e, uint64_t last, bool backward)
 {
@@ -188,9 +197,14 @@ static int on_range(struct calls *c, const struct element *e)
 
 	if (rc == 0)
 		rc = arrive(c, e->range.start);
-	if (rc == 0 && !stays && has_memos(c))
-		rc = inlined_replay(c, e, last_instruction(e), false);
-	rc = rc == 0 ? execute_range(c, e, last_instruction(e), backward) : MIN(rc, 0);
+	/* Behind a call or a return, no memo saves as much as it costs. */
+	if (rc == 0 && !stays && is_plain(c, last_instruction(e))) {
+		rc = update_inlined(c, e->range.start, false);
+	} else {
+		if (rc == 0 && !stays && has_memos(c))
+			rc = inlined_replay(c, e, last_instruction(e), false);
+		rc = rc == 0 ? execute_range(c, e, last_instruction(e), backward) : MIN(rc, 0);
+	}
 	end_range(c, e);
 	return rc == 0 && left_older_frames(c, arrival, e->range.start) ? calls_set_was_uncertain(c) : rc;
 }

@@ -5,7 +5,9 @@
 
 void native_runs_init(struct native_runs *r, const struct element_sink *sink)
 {
-	*r = (struct native_runs){ .sink = *sink };
+	*r = (struct native_runs){
+		.sink = *sink, .run = { .kind = ELEM_RANGE, .isa = ISA_A64, .several = true, .range.last_size = 4 }
+	};
 }
 
 static int emit_element(struct native_runs *r, const struct element *e)
@@ -15,9 +17,9 @@ static int emit_element(struct native_runs *r, const struct element *e)
 
 static void run_begin(struct native_runs *r, const struct basic_block *b, bool torn, uint64_t instructions)
 {
-	r->run = (struct element){
-		.kind = ELEM_RANGE, .isa = ISA_A64, .several = true, .torn = torn, .range.start = b->start
-	};
+	/* run_end() sets the rest. */
+	r->run.torn = torn;
+	r->run.range.start = b->start;
 	r->begun = true;
 	r->cycles = 0;
 	r->since = instructions;
@@ -26,13 +28,14 @@ static void run_begin(struct native_runs *r, const struct basic_block *b, bool t
 /* Emits ranges without progress while there are more instructions than the last range can have. */
 static int emit_excess(struct native_runs *r, uint64_t *n)
 {
+	struct element e = { .kind = ELEM_RANGE, .isa = ISA_A64, .several = true, .taken = true };
 	int rc = 0;
 
+	e.range.start = e.range.end = r->run.range.start;
+	e.range.count = UINT32_MAX;
 	for (; *n > UINT32_MAX && rc >= 0; *n -= UINT32_MAX) {
-		r->run.taken = true;
-		r->run.range.end = r->run.range.start;
-		r->run.range.count = UINT32_MAX;
-		rc = emit_element(r, &r->run);
+		e.torn = r->run.torn;
+		rc = emit_element(r, &e);
 		r->run.torn = false;
 	}
 	return rc;
@@ -57,7 +60,6 @@ static int run_end(struct native_runs *r, const struct basic_block *blocks, uint
 	r->run.conditional = b->conditional;
 	r->run.range.end = block_end(b);
 	r->run.range.count = (uint32_t)n;
-	r->run.range.last_size = 4;
 	r->run.has_cycles = r->cycles != 0;
 	r->run.cycles = (uint32_t)MIN(r->cycles, UINT32_MAX);
 	return rc < 0 ? rc : emit_element(r, &r->run);
