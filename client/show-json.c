@@ -164,6 +164,38 @@ static int print_gaps(struct json_writer *w, const struct export_walk *walk)
 	return rc;
 }
 
+/* Notes of the selected threads and times; those that are not in the trace have no time. */
+static int print_notes(struct json_writer *w, const struct export_walk *walk)
+{
+	static const char *const kinds[] = { [STORE_NOTE_POINT] = "note",
+					     [STORE_NOTE_SPAN] = "span",
+					     [STORE_NOTE_OPEN] = "open",
+					     [STORE_NOTE_ENDED] = "ended" };
+	const struct store_note *n;
+	int rc = 0;
+
+	w->some = false;
+	for (size_t i = 0; rc == 0 && (n = store_note(w->store, i)); i++) {
+		json_object *o;
+
+		if ((walk->tid >= 0 && (uint64_t)walk->tid != n->tid) ||
+		    (n->time && (n->time > walk->until || n->until < walk->since)))
+			continue;
+		o = json_object_new_object();
+		json_add_u64(o, "thread", n->tid);
+		json_add_str(o, "kind", kinds[n->kind]);
+		json_add_bytes(o, "label", n->label);
+		if (n->time)
+			json_add_u64(o, "time", n->time);
+		if (n->kind == STORE_NOTE_SPAN)
+			json_add_u64(o, "duration", n->until - n->time);
+		if (n->kind != STORE_NOTE_OPEN)
+			json_add_i64(o, "value", n->value);
+		rc = print_member(w, o);
+	}
+	return rc;
+}
+
 /* The trigger that took the snapshot, with the call that it is about. */
 static void add_trigger(const struct store *s, json_object *to)
 {
@@ -230,6 +262,10 @@ int show_json(const struct store *s, const struct export_options *o, const struc
 	if (rc == 0) {
 		printf("],\n\"gaps\":[");
 		rc = print_gaps(&w, &walk);
+	}
+	if (rc == 0) {
+		printf("],\n\"notes\":[");
+		rc = print_notes(&w, &walk);
 	}
 	if (rc == 0)
 		printf("]}\n");

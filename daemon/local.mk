@@ -37,6 +37,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/reload.c daemon/reload.h \
 	daemon/snapshot-space.c daemon/snapshot-space.h \
 	daemon/snapshot-writer.c daemon/snapshot-writer.h \
+	daemon/program-notes.c daemon/program-notes.h \
 	daemon/quotas.c daemon/quotas.h \
 	daemon/registry.c daemon/registry.h \
 	daemon/ring.c daemon/ring.h \
@@ -75,7 +76,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/wire.c daemon/wire.h \
 	daemon/workqueue.c daemon/workqueue.h
 nodist_daemon_libdaemon_la_SOURCES = daemon/idl.c
-daemon_libdaemon_la_LIBADD = daemon/capture/libcapture.la lib/trigger/libtrigger.la lib/coresight/libcoresight.la lib/decoder/libdecoder.la \
+daemon_libdaemon_la_LIBADD = daemon/capture/libcapture.la lib/trigger/libtrigger.la lib/notes/libnotes.la lib/coresight/libcoresight.la lib/decoder/libdecoder.la \
 	lib/varlink/libvarlink.la lib/perfdata/libperfdata.la lib/base/libbase.la $(EVENT_LIBS) $(JSON_LIBS) $(SYSTEMD_LIBS) -lpthread
 
 pkglibexec_PROGRAMS += csight-keeper

@@ -261,10 +261,12 @@ static void on_target_changed(void *data, struct target *t, enum target_change c
 
 	if (change == TARGET_ARMED && state_paused(d->state) && pause_one(&pausing, t, true) < 0)
 		log_warning("cannot pause process %d: out of memory", (int)t->pid);
-	if (change == TARGET_ARMED)
+	if (change == TARGET_ARMED) {
+		registry_add_notes(d->registry, t);
 		overhead_begin(d->overhead);
-	else
+	} else {
 		overhead_forget(d->overhead, t);
+	}
 	state_target(d->state, t, change);
 	standing_target(d->standing, t, change);
 	subscriptions_target(d, t, change);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,6 +15,7 @@
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
+#include "lib/notes/notes.h"
 
 enum {
 	UNREGISTERED_SECONDS = 10, /* until such a connection is closed */
@@ -32,9 +34,10 @@ struct registrant {
 	struct ucred peer;
 	struct audit_actor by; /* the peer */
 	struct event *event, *timer;
-	struct charge charge;  /* until the program registers */
-	struct target *target; /* NULL until then */
-	uint64_t paused_ns;    /* since when no message is received, CLOCK_MONOTONIC; 0: messages are received */
+	struct charge charge;        /* until the program registers */
+	struct target *target;       /* NULL until then */
+	struct program_notes *notes; /* or NULL */
+	uint64_t paused_ns;          /* since when no message is received, CLOCK_MONOTONIC; 0: messages are received */
 };
 
 struct registry {
@@ -52,6 +55,7 @@ static void registrant_free(struct registrant *g)
 		event_free(g->timer);
 	ledger_return(&g->charge);
 	target_unref(g->target);
+	program_notes_unref(g->notes);
 	close(g->fd);
 	free(g);
 }
@@ -205,12 +209,78 @@ static int register_program(struct registrant *g, int memfd)
 	return 0;
 }
 
+static struct registrant *find_notes(const struct registry *r, pid_t pid, uid_t uid)
+{
+	struct registrant *g;
+
+	TAILQ_FOREACH (g, &r->registrants, link)
+		if (g->notes && g->notes->pid == pid && g->notes->uid == uid)
+			return g;
+	return NULL;
+}
+
+void registry_add_notes(const struct registry *r, struct target *t)
+{
+	const struct registrant *g = r ? find_notes(r, t->pid, t->uid) : NULL;
+
+	if (g)
+		target_add_notes(t, g->notes);
+}
+
+/* Takes the memory of a program's notes; owns the descriptor. */
+static int register_notes(struct registrant *g, int memfd)
+{
+	const struct registry_options *o = &g->registry->o;
+	struct audit_object on = { .pid = g->peer.pid, .owner = g->peer.uid };
+	struct ledger_refusal why = { 0 };
+	struct target *t;
+	int rc = find_notes(g->registry, g->peer.pid, g->peer.uid) ? -EEXIST : policy_process(g->peer.uid, g->peer.pid);
+
+	/* A descriptor of another file system may block where it is closed. */
+	if (rc < 0 || fcntl(memfd, F_GET_SEALS) < 0) {
+		discard_fds(g, &memfd, 1);
+		return rc < 0 ? rc : -EPERM;
+	}
+	rc = program_notes_new(o->ledger, g->peer.pid, g->peer.uid, memfd, &g->notes, &why);
+	if (rc == -EDQUOT)
+		audit_limit(&g->by, AUDIT_ARM, &on, &why);
+	if (rc < 0)
+		return rc;
+	event_del(g->timer);
+	ledger_return(&g->charge);
+	t = target_list_find(o->targets, g->peer.pid, g->peer.uid);
+	if (t)
+		target_add_notes(t, g->notes);
+	return 0;
+}
+
+/* A program that is refused sees the end of the connection. */
+static int handle_notes(struct registrant *g, const struct emu_message *m, const int *fds, size_t n_fds)
+{
+	const struct notes_message welcome = { .magic = NOTES_MAGIC, .version = NOTES_VERSION };
+	bool valid = !g->target && !g->notes && m->version == NOTES_VERSION && n_fds == 1;
+	int rc;
+
+	if (!valid)
+		discard_fds(g, fds, n_fds);
+	rc = valid ? register_notes(g, fds[0]) : -EBADMSG;
+	if (rc == 0)
+		io_send_fds(g->fd, &welcome, sizeof(welcome), NULL, 0);
+	else
+		log_debug("refused the notes of process %d of uid %u: %s", (int)g->peer.pid, g->peer.uid,
+			  strerror(-rc));
+	return rc == 0 ? 0 : 1;
+}
+
 /* Returns 0; a negative errno that ends the connection; or 1 if the registration was refused, and the reply sent. */
 static int handle_message(struct registrant *g, const struct emu_message *m, const int *fds, size_t n_fds)
 {
 	bool ours = m->magic == EMU_MAGIC && m->version == EMU_VERSION, valid = ours && n_fds == 1;
 	int rc;
 
+	static_assert(sizeof(struct notes_message) == sizeof(*m), "both are received by one call");
+	if (m->magic == NOTES_MAGIC)
+		return handle_notes(g, m, fds, n_fds);
 	if (g->target && ours && m->type == EMU_HITS && n_fds == 0) {
 		g->registry->o.hits(g->registry->o.data, g->target);
 		return 0;
@@ -219,7 +289,7 @@ static int handle_message(struct registrant *g, const struct emu_message *m, con
 		hand_over(g, g->target, m->value > 0 && m->value <= UINT32_MAX ? (uint32_t)m->value : 0, fds[0]);
 		return 0;
 	}
-	if (!g->target && valid && m->type == EMU_HELLO) {
+	if (!g->target && !g->notes && valid && m->type == EMU_HELLO) {
 		event_del(g->timer);
 		rc = register_program(g, fds[0]);
 	} else {
@@ -308,7 +378,7 @@ static void registrant_resume(struct registrant *g)
 
 	g->paused_ns = 0;
 	event_add(g->event, NULL);
-	if (!g->target)
+	if (!g->target && !g->notes)
 		event_add(g->timer, &limit);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The registration socket of programs under the emulated ETM (lib/emu/ring.h). A program that registers becomes a
- * target of the user that its socket's credentials name. On the loop's thread.
+ * target of the user that its socket's credentials name. Programs give csightd their notes here, too
+ * (lib/notes/notes.h). On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_REGISTRY_H
 #define CSIGHT_DAEMON_REGISTRY_H
@@ -27,6 +28,8 @@ struct registry_options {
 
 int registry_new(const struct registry_options *options, struct registry **ret);
 struct registry *registry_free(struct registry *r);
+/* Gives a target the notes that its program has registered, if there are any. r may be NULL. */
+void registry_add_notes(const struct registry *r, struct target *t);
 const char *registry_path(const struct registry *r);
 
 #endif

@@ -44,9 +44,10 @@ struct snapshot_request {
 	TAILQ_ENTRY(snapshot_request) link;
 	struct request_options options;
 	struct target *target;
-	bool alive;        /* the process, when the copy began */
-	uint64_t begun_ns; /* CLOCK_MONOTONIC */
-	unsigned tries;    /* how often the ring was found empty after arming */
+	struct program_notes *notes; /* while the rings are copied; or NULL */
+	bool alive;                  /* the process, when the copy began */
+	uint64_t begun_ns;           /* CLOCK_MONOTONIC */
+	unsigned tries;              /* how often the ring was found empty after arming */
 	struct event *timer;
 	struct charge charge, waiting, stored, memory;
 	struct spool_claim claim; /* until the snapshot has it */
@@ -84,6 +85,7 @@ static void request_free(struct snapshot_request *r)
 	ledger_return(&r->stored);
 	ledger_return(&r->memory);
 	spool_room_return(&r->claim);
+	program_notes_unref(r->notes);
 	target_unref(r->target);
 	free(r);
 	admit_requests(list);
@@ -277,10 +279,15 @@ static void run_copy(struct work *w)
 {
 	struct snapshot_request *r = container_of(w, struct snapshot_request, copy);
 	const struct ring *ring = &r->target->ring;
-
+	_cleanup_buf_ struct buf unused = { 0 };
 	uint64_t began = now_ns(CLOCK_THREAD_CPUTIME_ID);
+	int rc;
 
+	program_notes_freeze(r->notes);
 	r->rc = ring->source->ops->copy(ring->source, r->alive, &r->limits, &r->copied);
+	rc = program_notes_copy(r->notes, r->rc == 0 ? &r->copied->notes : &unused);
+	if (r->rc == 0 && rc < 0)
+		capture_note_missing(r->copied, "cannot copy the notes of the program: %s", strerror(-rc));
 	r->cost_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - began;
 }
 
@@ -411,6 +418,7 @@ static void begin_copy(struct ring_op *op)
 	r->alive = ring->state != RING_GONE;
 	if (r->alive)
 		ring_move(ring, RING_FROZEN);
+	r->notes = r->target->notes ? program_notes_ref(r->target->notes) : NULL;
 	workqueue_submit_for(r->list->o.capture_queue, &r->copy, request_owner(r));
 }
 

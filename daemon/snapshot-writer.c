@@ -468,6 +468,7 @@ static int write_trace(struct snapshot_writer *sw, int dir, const struct code_lo
 	write_sideband(w, sw, log);
 	write_threads(w, c);
 	write_rings(w, c);
+	pd_write_notes(w, c->notes.data, c->notes.size);
 	rc = pd_write_end(w);
 	pd_writer_free(w);
 	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "daemon/capture/emu/emu.h"
 #include "daemon/capture/process/credentials.h"
 #include "daemon/capture/process/exit-status.h"
 #include "daemon/capture/process/proc-file.h"
@@ -14,6 +15,7 @@
 #include "lib/base/array.h"
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
+#include "lib/notes/notes.h"
 
 enum { FILES_MAX = 1024, AGE_SECONDS = 5, CORE_DUMPED = 0x80 };
 
@@ -34,6 +36,7 @@ struct target *target_unref(struct target *t)
 	if (!t || --t->refs > 0)
 		return NULL;
 	ring_done(&t->ring);
+	program_notes_unref(t->notes);
 	for (size_t i = 0; i < t->n_files; i++)
 		target_file_unref(t->files[i]);
 	free(t->files);
@@ -260,15 +263,37 @@ static void log_gone(struct target *t)
 		t->all->o.ended(t->all->o.data, t);
 }
 
+/* Notes are recorded while the process is; the emulator's clock needs their marks in the trace. */
+static void update_notes(struct target *t)
+{
+	bool armed = t->ring.state == RING_ARMED || t->ring.state == RING_FROZEN;
+
+	program_notes_set(t->notes, !armed                                ? 0
+				    : t->ring.source->ops == &emu_capture ? NOTES_ARMED | NOTES_MARKED
+									  : NOTES_ARMED);
+}
+
+void target_add_notes(struct target *t, struct program_notes *n)
+{
+	if (t->notes == n || t->pid != n->pid || t->uid != n->uid || t->ring.state == RING_GONE ||
+	    (t->start && n->start && t->start != n->start))
+		return;
+	program_notes_unref(t->notes);
+	t->notes = program_notes_ref(n);
+	update_notes(t);
+}
+
 void target_armed(struct target *t)
 {
 	ring_move(&t->ring, RING_ARMED);
+	update_notes(t);
 	report_change(t, TARGET_ARMED);
 }
 
 void target_disarmed(struct target *t)
 {
 	ring_move(&t->ring, RING_DISARMED);
+	update_notes(t);
 	report_change(t, TARGET_DISARMED);
 }
 

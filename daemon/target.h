@@ -12,6 +12,7 @@
 
 #include "daemon/exit-listener.h"
 #include "daemon/ledger.h"
+#include "daemon/program-notes.h"
 #include "daemon/ring.h"
 #include "daemon/settings.h"
 #include "daemon/target-file.h"
@@ -57,6 +58,7 @@ struct target {
 	uint64_t span_ns; /* for how long the rings reach back; UINT64_MAX: unknown */
 	bool span_estimated;
 	size_t n_threads;
+	struct program_notes *notes; /* or NULL */
 	struct target_file **files;
 	size_t n_files, files_capacity;
 	unsigned lost_files;         /* mapped files that are not available */
@@ -138,6 +140,9 @@ struct target *target_list_find(const struct target_list *all, pid_t pid, uid_t 
 
 /* Keeps those of its files that are listed without a descriptor, and drops the others. */
 void target_keep_files(struct target *t, const struct capture_file *files, size_t n);
+
+/* Gives a target the notes of its program, in place of earlier ones; they are not consumed. */
+void target_add_notes(struct target *t, struct program_notes *n);
 
 /* Appends why an armed target yields no trace, as text with a NUL; appends nothing if it does. */
 void target_trouble(const struct target *t, struct buf *ret);

@@ -31,16 +31,19 @@ libcsight_pages = \
 	man/csight_json.3 \
 	man/csight_keep.3 \
 	man/csight_list.3 \
+	man/csight_note.3 \
+	man/csight_note_mark.3 \
+	man/csight_notes_enable.3 \
 	man/csight_number.3 \
 	man/csight_object_free.3 \
 	man/csight_object_ref.3 \
 	man/csight_open.3 \
 	man/csight_open_file.3 \
 	man/csight_open_file_async.3 \
+	man/csight_pause.3 \
 	man/csight_process.3 \
 	man/csight_region_begin.3 \
 	man/csight_region_end.3 \
-	man/csight_pause.3 \
 	man/csight_reload.3 \
 	man/csight_remove.3 \
 	man/csight_set_timeout.3 \
@@ -48,6 +51,8 @@ libcsight_pages = \
 	man/csight_snapshot_async.3 \
 	man/csight_snapshot_with.3 \
 	man/csight_socket.3 \
+	man/csight_span_begin.3 \
+	man/csight_span_end.3 \
 	man/csight_standing.3 \
 	man/csight_status.3 \
 	man/csight_stop_indicator.3 \

@@ -31,6 +31,7 @@ struct capture_copy *capture_copy_free(struct capture_copy *c)
 	free(c->files);
 	free(c->log);
 	buf_done(&c->records);
+	buf_done(&c->notes);
 	buf_done(&c->missing);
 	free(c);
 	return NULL;

@@ -129,6 +129,7 @@ struct capture_copy {
 	uint64_t time, monotonic; /* of the freeze: CLOCK_REALTIME, and the clock of the times, ns */
 	uint64_t blind;           /* time without tracing, ns */
 	uint64_t since;     /* the wanted part of the trace begins at this time of the records' clock; 0: unknown */
+	struct buf notes;   /* of the program, as notes_copy() has them */
 	struct buf missing; /* texts about data that could not be recorded, each terminated by NUL */
 };
 

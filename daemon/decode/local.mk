@@ -35,7 +35,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/stream.c daemon/decode/stream.h \
 	daemon/decode/trigger-mark.c daemon/decode/trigger-mark.h \
 	daemon/decode/watchdog.c daemon/decode/watchdog.h
-daemon_decode_libdecode_la_LIBADD = lib/export/libexport.la lib/store/libstore.la lib/calls/libcalls.la \
+daemon_decode_libdecode_la_LIBADD = lib/export/libexport.la lib/store/libstore.la lib/notes/libnotes.la lib/calls/libcalls.la \
 	lib/etm/libetm.la lib/coresight/libcoresight.la lib/code/libcode.la lib/perfdata/libperfdata.la lib/decoder/libdecoder.la \
 	lib/base/libbase.la
 

@@ -20,6 +20,7 @@
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
 #include "lib/export/export.h"
+#include "lib/notes/notes.h"
 #include "lib/store/store.h"
 
 enum { REGION_NUMBERS_MAX = 1 << 24, KEEP_SYMBOLS_MIN = 1000 };
@@ -525,6 +526,19 @@ static const char *find_clock(struct calls_output *c)
 	return in->clock ? "perf" : "counter";
 }
 
+/* Times of the notes are those of CLOCK_MONOTONIC, which another clock has no relation to: marks in the trace have. */
+static int put_notes(struct calls_output *c, bool monotonic)
+{
+	const struct pd_contents *contents = c->input->contents;
+	_cleanup_free_ struct note *notes = NULL;
+	size_t n;
+	int rc = notes_parse(contents->notes, contents->notes_size, &notes, &n);
+
+	for (size_t i = 0; rc == 0 && !monotonic && i < n; i++)
+		notes[i].time = notes[i].begin_time = 0;
+	return rc < 0 ? rc : store_put_notes(c->writer, notes, n);
+}
+
 static int begin_store(struct calls_output *c)
 {
 	const struct pd_contents *contents = c->input->contents;
@@ -532,6 +546,7 @@ static int begin_store(struct calls_output *c)
 	const char *capture = snapshot_text(job, "capture"), *name = snapshot_text(job, "name");
 	uint32_t pid = (uint32_t)snapshot_number(job, "pid");
 	struct trigger_mark mark;
+	int rc;
 	struct store_meta meta = {
 		.source = capture ? capture : "perf.data",
 		.id = snapshot_text(job, "id"),
@@ -559,7 +574,8 @@ static int begin_store(struct calls_output *c)
 	meta.trigger = mark.trigger;
 	meta.pid = pid;
 	meta.program = name ? name : "";
-	return store_create(c->fd, &meta, &c->writer);
+	rc = store_create(c->fd, &meta, &c->writer);
+	return rc < 0 ? rc : put_notes(c, strcmp(meta.clock, "monotonic") == 0);
 }
 
 int output_calls_new(struct input *input, struct output **ret)

@@ -244,6 +244,7 @@ int csight_process(struct csight *c)
 
 	if (rc < 0)
 		return rc;
+	csight_notes_check(c);
 	while (n < RESULTS_MAX && async_next(c->async, &e)) {
 		n += pass_event(c, &e);
 		varlink_reply_done(&e.reply);

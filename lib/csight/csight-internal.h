@@ -3,6 +3,8 @@
 #ifndef CSIGHT_CSIGHT_INTERNAL_H
 #define CSIGHT_CSIGHT_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "lib/csight/csight.h"
 #include "lib/varlink/varlink.h"
 
@@ -12,12 +14,14 @@
 enum { ANSWER_MS = 60000 };
 
 struct async;
+struct notes;
 
 struct csight {
 	struct varlink_stream *stream;
 	struct async *async;
-	pid_t owner;    /* the process that opened the handle */
-	int timeout_ms; /* of a call; 0: the default */
+	_Atomic(struct notes *) notes; /* NULL: csight_notes_enable() was not called */
+	pid_t owner;                   /* the process that opened the handle */
+	int timeout_ms;                /* of a call; 0: the default */
 	char *socket;
 	bool chosen;     /* the caller or $CSIGHT_SOCKET named the socket */
 	char doing[128]; /* the current call's action, for its error text */
@@ -85,6 +89,10 @@ int csight_arm_parameters(pid_t pid, const struct csight_arm_options *options, j
 /* The asynchronous calls of a handle (async.c). */
 struct async *csight_async_new(struct csight *c);
 struct async *csight_async_free(struct async *a);
+
+/* Makes sure that csightd has the notes of a handle (note.c), if it records any; and ends them. */
+void csight_notes_check(struct csight *c);
+void csight_notes_close(struct csight *c);
 
 /*
  * Copies a caller's struct of options, which begins with its size in a size_t, to one of known bytes; NULL stands for

@@ -73,6 +73,7 @@ struct csight *csight_close(struct csight *c)
 	if (!c)
 		return NULL;
 	csight_async_free(c->async);
+	csight_notes_close(c);
 	varlink_stream_free(c->stream);
 	free(c->socket);
 	free(c->error_name);

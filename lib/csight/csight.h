@@ -295,6 +295,35 @@ int csight_region_end(struct csight_region *region, struct csight *c);
  */
 void csight_stop_indicator(void);
 
+/*
+ * Notes: a label and a number at a place of the timelines, on the track of the thread that makes them; spans are notes
+ * with a duration. csightd has the last 4096 of a process, in memory that both share, also after it has died. They are
+ * recorded while the process is, and cost a few ns otherwise. Any thread may make them at any time, also in a handler
+ * of a signal; none waits.
+ *
+ * csight_notes_enable() makes the memory and gives it to csightd, for one handle of a process. After an error such as
+ * -ENOTCONN, and if csightd is restarted, csight_process(), another csight_notes_enable(), or a note that is recorded
+ * does that later.
+ *
+ * csight_note() and csight_span_end() return 1 if the note was recorded, 0 if none are recorded at present, -ECHILD in
+ * a child of fork(), or -EAGAIN if another thread has not written an old note yet. Of a label, 64 bytes are kept; that
+ * of a span must live until its end. A struct csight_span is the caller's.
+ */
+int csight_notes_enable(struct csight *c);
+int csight_note(struct csight *c, const char *label, int64_t value);
+
+struct csight_span {
+	const char *label;
+	uint64_t begin, index; /* begin: CLOCK_MONOTONIC ns */
+	uint32_t recorded, unused;
+};
+
+void csight_span_begin(struct csight *c, struct csight_span *span, const char *label);
+int csight_span_end(struct csight *c, struct csight_span *span, int64_t value);
+
+/* For the library itself: its calls show in a trace of the emulator where a note was made. */
+void csight_note_mark(unsigned steps);
+
 /* Connects for csight_snapshot_async(), so that its first call does not. */
 int csight_connect(struct csight *c);
 

@@ -17,8 +17,9 @@ struct chrome_writer {
 	struct export_result *result;
 	const struct store_thread *thread;
 	uint64_t pid, start;
-	char **names; /* by function: the members of its begin that are always the same; NULL: not made yet */
-	bool some;    /* the file has events already */
+	uint64_t spans; /* so far */
+	char **names;   /* by function: the members of its begin that are always the same; NULL: not made yet */
+	bool some;      /* the file has events already */
 };
 
 static void chrome_writer_done(struct chrome_writer *w)
@@ -166,15 +167,43 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 	return w->out.error;
 }
 
+/* Notes are instants of the thread. Spans may cross calls, which only asynchronous events may. */
+static void put_note(struct chrome_writer *w, const struct store_note *n)
+{
+	json_object *o = json_object_new_object(), *args = json_object_new_object();
+	bool span = n->kind == STORE_NOTE_SPAN || n->kind == STORE_NOTE_OPEN;
+
+	json_add_bytes(o, "name", n->label);
+	json_add_str(o, "cat", span ? "span" : "note");
+	if (span)
+		json_add_hex(o, "id", ++w->spans);
+	else
+		json_add_str(o, "s", "t");
+	json_add_i64(args, "value", n->value);
+	json_add(o, "args", args);
+	put_object(w, span ? 'b' : 'i', n->time, o);
+	if (n->kind != STORE_NOTE_SPAN)
+		return;
+	o = json_object_new_object();
+	json_add_bytes(o, "name", n->label);
+	json_add_str(o, "cat", "span");
+	json_add_hex(o, "id", w->spans);
+	put_object(w, 'e', n->until, o);
+}
+
 static int put_thread(struct chrome_writer *w, size_t index)
 {
 	const struct walk_sink sink = { on_event, w };
+	const struct store_note *note;
 	const char *ending;
+	size_t at = 0;
 	int rc;
 
 	w->thread = store_thread(w->walk->store, index);
 	put_object(w, 'M', w->start, members("thread_name", "name", w->thread->name));
 	rc = walk_thread(w->walk, index, &sink);
+	while (rc == 0 && (note = walk_note(w->walk, w->thread, &at)))
+		put_note(w, note);
 	ending = walk_ending(w->walk, w->thread);
 	if (rc == 0 && ending)
 		put_instant(w, w->thread->last, ending, 0);

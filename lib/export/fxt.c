@@ -24,6 +24,8 @@ enum {
 	EVENT_BEGIN = 2,
 	EVENT_END = 3,
 	EVENT_COMPLETE = 4,
+	EVENT_ASYNC_BEGIN = 5,
+	EVENT_ASYNC_END = 7,
 
 	ARGUMENT_UINT = 4,
 	ARGUMENT_STRING = 6,
@@ -64,6 +66,7 @@ struct fxt_writer {
 	struct fxt_frame *frames;
 	size_t depth, cap_frames;
 	const struct store_thread *thread;
+	uint64_t spans; /* so far */
 };
 
 static void put_padded(struct buf *b, const void *bytes, size_t size)
@@ -117,7 +120,8 @@ struct fxt_argument {
 struct fxt_event {
 	unsigned type;
 	uint64_t name; /* number of a string */
-	uint64_t time, end;
+	uint64_t time;
+	uint64_t end; /* of EVENT_COMPLETE; of asynchronous events, their ID */
 };
 
 /*
@@ -127,8 +131,8 @@ struct fxt_event {
 static void put_event(struct fxt_writer *w, const struct fxt_event *e, const struct fxt_argument *list, size_t n)
 {
 	struct fxt_argument present[3];
-	bool complete = e->type == EVENT_COMPLETE;
-	uint64_t size = 2 + complete, k = 0;
+	bool more = e->type != EVENT_INSTANT && e->type != EVENT_BEGIN && e->type != EVENT_END;
+	uint64_t size = 2 + more, k = 0;
 	_cleanup_buf_ struct buf arguments = { 0 };
 
 	for (size_t i = 0; i < n; i++)
@@ -150,7 +154,7 @@ static void put_event(struct fxt_writer *w, const struct fxt_event *e, const str
 	buf_u64(&w->out.buf, e->time);
 	if (k)
 		buf_add(&w->out.buf, arguments.data, arguments.size);
-	if (complete)
+	if (more)
 		buf_u64(&w->out.buf, e->end);
 	out_flush_if_full(&w->out);
 }
@@ -279,6 +283,23 @@ static void write_header(struct fxt_writer *w, const struct store *s)
 		put_blob(w, &description);
 }
 
+/* Notes are instants of the thread. Spans may cross calls, which only asynchronous events may. */
+static void put_note(struct fxt_writer *w, const struct store_note *n)
+{
+	bool span = n->kind == STORE_NOTE_SPAN || n->kind == STORE_NOTE_OPEN;
+	struct fxt_argument value = { "value", NULL };
+	char text[24];
+
+	snprintf(text, sizeof(text), "%jd", (intmax_t)n->value);
+	value.text = text;
+	put_event(w,
+		  &(struct fxt_event){ span ? EVENT_ASYNC_BEGIN : EVENT_INSTANT,
+				       put_own_string(w, STRING_TEXT, n->label), n->time, ++w->spans },
+		  &value, 1);
+	if (n->kind == STORE_NOTE_SPAN)
+		put_event(w, &(struct fxt_event){ EVENT_ASYNC_END, STRING_TEXT, n->until, w->spans }, NULL, 0);
+}
+
 static int put_thread(struct fxt_writer *w, size_t index)
 {
 	const struct store_thread *t = store_thread(w->walk->store, index);
@@ -286,6 +307,8 @@ static int put_thread(struct fxt_writer *w, size_t index)
 	const struct walk_sink sink = { on_event, w };
 	const char *ending = walk_ending(w->walk, t);
 	char trigger[WALK_TRIGGER_SIZE];
+	const struct store_note *note;
+	size_t at = 0;
 	uint64_t time;
 	int rc;
 
@@ -295,6 +318,8 @@ static int put_thread(struct fxt_writer *w, size_t index)
 	buf_u64(&w->out.buf, pid);
 	buf_u64(&w->out.buf, t->tid);
 	rc = walk_thread(w->walk, index, &sink);
+	while (rc == 0 && (note = walk_note(w->walk, t, &at)))
+		put_note(w, note);
 	if (rc == 0 && walk_trigger(w->walk, t, &time, trigger))
 		put_event(w, &(struct fxt_event){ EVENT_INSTANT, put_own_string(w, STRING_TEXT, trigger), time, 0 },
 			  NULL, 0);

@@ -20,6 +20,7 @@ enum {
 	PACKET_TRACK_EVENT = FIELD(11, WIRE_BYTES),
 	PACKET_INTERNED = FIELD(12, WIRE_BYTES),
 	PACKET_FLAGS = FIELD(13, WIRE_VARINT),
+	PACKET_CLOCK = FIELD(58, WIRE_VARINT),
 	PACKET_DEFAULTS = FIELD(59, WIRE_BYTES),
 	PACKET_COMPRESSED = FIELD(50, WIRE_BYTES),
 	PACKET_TRACK = FIELD(60, WIRE_BYTES),
@@ -41,6 +42,8 @@ enum {
 	DEFAULTS_CLOCK = FIELD(58, WIRE_VARINT),
 
 	TRACK_UUID = FIELD(1, WIRE_VARINT),
+	TRACK_NAME = FIELD(2, WIRE_BYTES),
+	TRACK_PARENT = FIELD(5, WIRE_VARINT),
 	TRACK_PROCESS = FIELD(3, WIRE_BYTES),
 	TRACK_THREAD = FIELD(4, WIRE_BYTES),
 	PROCESS_PID = FIELD(1, WIRE_VARINT),
@@ -53,6 +56,7 @@ enum {
 	EVENT_TYPE = FIELD(9, WIRE_VARINT),
 	EVENT_NAME = FIELD(10, WIRE_VARINT),
 	EVENT_TRACK = FIELD(11, WIRE_VARINT),
+	EVENT_TEXT = FIELD(23, WIRE_BYTES),
 	EVENT_SOURCE = FIELD(34, WIRE_VARINT),
 	TYPE_BEGIN = 1,
 	TYPE_END = 2,
@@ -60,6 +64,7 @@ enum {
 
 	ANNOTATION_NAME = FIELD(10, WIRE_BYTES),
 	ANNOTATION_UINT = FIELD(3, WIRE_VARINT),
+	ANNOTATION_INT = FIELD(4, WIRE_VARINT),
 	ANNOTATION_STRING = FIELD(6, WIRE_BYTES),
 
 	INTERNED_NAME = FIELD(2, WIRE_BYTES),
@@ -77,7 +82,7 @@ enum {
 	ATTRIBUTE_STRING = FIELD(3, WIRE_BYTES),
 };
 
-enum { PROCESS_TRACK = 1, FIRST_THREAD_TRACK = 2 };
+enum { PROCESS_TRACK = 1, FIRST_THREAD_TRACK = 2, LANES = 32 };
 
 struct perfetto_writer {
 	struct out out;
@@ -92,6 +97,7 @@ struct perfetto_writer {
 	bool has_mark; /* the trigger is still to be written in this thread */
 	uint64_t mark_time;
 	char mark[WALK_TRIGGER_SIZE];
+	uint64_t lanes; /* tracks of spans so far */
 };
 
 /* Begins an empty message of this level; message_end() adds it to the message above. */
@@ -463,6 +469,63 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 	return w->out.error;
 }
 
+static void put_note(struct perfetto_writer *w, unsigned type, uint64_t track, uint64_t time,
+		     const struct store_note *n)
+{
+	put_number(message_begin(w, 0), PACKET_TIMESTAMP, time);
+	put_number(&w->parts[0], PACKET_CLOCK, CLOCK_ID_MONOTONIC);
+	put_number(&w->parts[0], PACKET_SEQUENCE, w->sequence + store_threads(w->walk->store));
+	put_number(message_begin(w, 1), EVENT_TYPE, type);
+	put_number(&w->parts[1], EVENT_TRACK, track);
+	if (type != TYPE_END) {
+		put_text(&w->parts[1], EVENT_TEXT, n->label);
+		put_text(message_begin(w, 2), ANNOTATION_NAME, "value");
+		put_number(&w->parts[2], ANNOTATION_INT, (uint64_t)n->value);
+		message_end(w, &w->parts[1], EVENT_ANNOTATION, 2);
+	}
+	message_end(w, &w->parts[0], PACKET_TRACK_EVENT, 1);
+	end_packet(w);
+}
+
+static uint64_t add_lane(struct perfetto_writer *w, uint64_t thread_track)
+{
+	uint64_t uuid = FIRST_THREAD_TRACK + store_threads(w->walk->store) + w->lanes++;
+
+	put_number(message_begin(w, 1), TRACK_UUID, uuid);
+	put_text(&w->parts[1], TRACK_NAME, "spans");
+	put_number(&w->parts[1], TRACK_PARENT, thread_track);
+	message_begin(w, 0);
+	message_end(w, &w->parts[0], PACKET_TRACK, 1);
+	end_packet(w);
+	return uuid;
+}
+
+/* Notes are on the track of the thread; spans, which may cross calls, on tracks beneath it, each without overlaps. */
+static void write_notes(struct perfetto_writer *w, size_t thread)
+{
+	uint64_t track = FIRST_THREAD_TRACK + thread, lanes[LANES], until[LANES];
+	const struct store_note *n;
+	size_t at = 0, n_lanes = 0;
+
+	while ((n = walk_note(w->walk, w->thread, &at))) {
+		size_t lane = 0;
+
+		if (n->kind != STORE_NOTE_SPAN && n->kind != STORE_NOTE_OPEN) {
+			put_note(w, TYPE_INSTANT, track, n->time, n);
+			continue;
+		}
+		while (lane < n_lanes && until[lane] > n->time)
+			lane++;
+		if (lane == n_lanes && n_lanes < LANES)
+			lanes[n_lanes++] = add_lane(w, track);
+		lane = MIN(lane, (size_t)LANES - 1);
+		until[lane] = n->kind == STORE_NOTE_OPEN ? UINT64_MAX : n->until;
+		put_note(w, TYPE_BEGIN, lanes[lane], n->time, n);
+		if (n->kind == STORE_NOTE_SPAN)
+			put_note(w, TYPE_END, lanes[lane], n->until, n);
+	}
+}
+
 /* Compresses packets into one packet. */
 static int compress_packets(const struct buf *piece, struct buf *ret)
 {
@@ -520,6 +583,7 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 		w.has_mark = walk_trigger(&walk, t, &w.mark_time, w.mark);
 		rc = walk_thread(&walk, i, &sink);
 		write_mark(&w, UINT64_MAX);
+		write_notes(&w, i);
 		if (walk_ending(&walk, t))
 			write_instant(&w, OWN_ENDING, walk_ending(&walk, t), 0);
 	}

@@ -4,6 +4,7 @@
 #include "lib/base/duration.h"
 #include "lib/base/escape.h"
 #include "lib/export/timeline-private.h"
+#include "lib/notes/notes.h"
 
 enum { DURATION_COLUMNS = 10, NAME_LEAST = 16 };
 
@@ -11,6 +12,7 @@ enum { DURATION_COLUMNS = 10, NAME_LEAST = 16 };
 #define BOLD "\033[1m"
 #define RED "\033[31m"
 #define YELLOW "\033[33m"
+#define CYAN "\033[36m"
 #define PLAIN "\033[0m"
 
 static const char *paint(const struct timeline_output *o, const char *code)
@@ -97,6 +99,29 @@ static void print_call(struct timeline_output *o, const struct timeline_line *li
 	free(name);
 }
 
+static void print_note(struct timeline_output *o, const struct timeline_line *line)
+{
+	static const char *const kinds[] = { [STORE_NOTE_POINT] = "note",
+					     [STORE_NOTE_SPAN] = "span",
+					     [STORE_NOTE_OPEN] = "span without an end",
+					     [STORE_NOTE_ENDED] = "end of a span" };
+	const struct store_note *n = store_note(o->walk->store, line->function);
+	char label[4 * NOTES_LABEL_MAX + 1];
+	bool span = n->kind == STORE_NOTE_SPAN;
+
+	escape_text(n->label, label, sizeof(label));
+	if (span) {
+		print_begin(o, line, "");
+	} else {
+		print_time(o, n->time);
+		buf_printf(&o->out.buf, "%*s   %*s", DURATION_COLUMNS, "", (int)(2 * line->level), "");
+	}
+	buf_printf(&o->out.buf, "%s--- %s: %s", paint(o, CYAN), kinds[n->kind], label);
+	if (n->kind != STORE_NOTE_OPEN)
+		buf_printf(&o->out.buf, " = %jd", (intmax_t)n->value);
+	buf_printf(&o->out.buf, " ---%s\n", paint(o, PLAIN));
+}
+
 void timeline_print_line(struct timeline_output *o, const struct timeline_line *line)
 {
 	char count[32] = "";
@@ -112,6 +137,9 @@ void timeline_print_line(struct timeline_output *o, const struct timeline_line *
 		buf_printf(&o->out.buf, "%s--- gap: %s%s ---%s\n", paint(o, RED), calls_gap_str(line->kind), count,
 			   paint(o, PLAIN));
 		break;
+	case TIMELINE_NOTE:
+		print_note(o, line);
+		break;
 	case TIMELINE_DEEPER:
 		print_begin(o, line, "");
 		buf_printf(&o->out.buf, "%s... %ju call%s deeper%s\n", paint(o, DIM), (uintmax_t)line->total,
@@ -121,10 +149,22 @@ void timeline_print_line(struct timeline_output *o, const struct timeline_line *
 	out_flush_if_full(&o->out);
 }
 
+/* Notes in gaps, and those that are older than the trace, have no place in it. */
+static size_t notes_beside(const struct timeline_output *o, const struct store_thread *t)
+{
+	const struct store_note *n;
+	size_t beside = 0;
+
+	for (size_t i = 0; (n = store_note(o->walk->store, i)); i++)
+		beside += n->tid == t->tid && (!n->time || n->time > t->last || n->until < t->first);
+	return beside;
+}
+
 void timeline_print_head(struct timeline_output *o, size_t thread, const struct timeline_summary *s)
 {
 	const struct store_thread *t = store_thread(o->walk->store, thread);
 	unsigned quality = store_quality(o->walk->store, thread);
+	size_t beside = notes_beside(o, t);
 	char name[256], time[DURATION_SIZE];
 	struct buf *b = &o->out.buf;
 
@@ -145,6 +185,9 @@ void timeline_print_head(struct timeline_output *o, size_t thread, const struct 
 			buf_printf(b, "  %s%ju gap%s, %s: %s%s\n", paint(o, RED), (uintmax_t)s->gaps_of[i],
 				   s->gaps_of[i] == 1 ? "" : "s", duration_text(s->gap_ns[i], 0, time),
 				   calls_gap_str(i), paint(o, PLAIN));
+	if (beside)
+		buf_printf(b, "  %zu note%s not in the trace: older, or in a gap\n", beside,
+			   beside == 1 ? " is" : "s are");
 	buf_printf(b, "%s%*s  %*s   FUNCTION%s\n", paint(o, BOLD), o->time_columns, "TIME", DURATION_COLUMNS,
 		   "DURATION", paint(o, PLAIN));
 }

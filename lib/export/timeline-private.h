@@ -8,12 +8,12 @@
 #include "lib/export/timeline.h"
 #include "lib/export/walk.h"
 
-enum timeline_type { TIMELINE_CALL, TIMELINE_GAP, TIMELINE_DEEPER };
+enum timeline_type { TIMELINE_CALL, TIMELINE_GAP, TIMELINE_DEEPER, TIMELINE_NOTE };
 
 /* A line: a call or several equal ones, a gap, or how many calls are deeper than the limit. */
 struct timeline_line {
 	enum timeline_type type;
-	uint32_t function; /* of calls */
+	uint32_t function; /* of calls; of a note, its index */
 	uint32_t level;
 	uint32_t size; /* number of lines of it and beneath it, once it is complete */
 	uint8_t kind;  /* enum call_kind or gap_kind */

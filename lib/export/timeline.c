@@ -36,7 +36,10 @@ struct open_frame {
 struct timeline {
 	struct timeline_output output;
 	const struct store_thread *thread;
+	const struct export_walk *walk; /* of the reading */
 	struct timeline_summary summary;
+	size_t note;        /* the next one, as of walk_note() */
+	uint64_t note_time; /* of it, or an earlier time */
 	bool first_reading;
 	bool bare; /* frames open at the beginning get no lines */
 	unsigned depth;
@@ -73,8 +76,8 @@ static bool lines_equal(const struct timeline_line *a, const struct timeline_lin
 {
 	if (a->type != b->type || a->level != b->level || a->size != b->size)
 		return false;
-	if (a->type == TIMELINE_DEEPER)
-		return true;
+	if (a->type == TIMELINE_DEEPER || a->type == TIMELINE_NOTE)
+		return a->type == TIMELINE_DEEPER;
 	return a->function == b->function && a->kind == b->kind && (first || a->each == b->each) && !a->slow &&
 	       !b->slow && !a->trigger && !b->trigger && !a->partial && !b->partial && !a->unfinished && !b->unfinished;
 }
@@ -299,11 +302,43 @@ static int gap(struct timeline *t, const struct store_event *e)
 	return rc;
 }
 
+/* Adds the notes that were made before a time. */
+static int add_notes(struct timeline *t, uint64_t until)
+{
+	const struct open_frame *f;
+	const struct store_note *n;
+	size_t at = t->note;
+	int rc = 0;
+
+	t->note_time = UINT64_MAX;
+	while (rc == 0 && !t->first_reading && (n = walk_note(t->walk, t->thread, &at)) &&
+	       (t->note_time = n->time) <= until) {
+		t->note_time = UINT64_MAX;
+		t->note = at;
+		if (t->skip)
+			continue;
+		f = owner(t);
+		rc = add_line(t, &(struct timeline_line){ .type = TIMELINE_NOTE,
+							  .function = (uint32_t)at - 1,
+							  .level = f ? f->level + 1 : 0,
+							  .time = n->time,
+							  .ns = n->until - n->time,
+							  .unfinished = n->kind == STORE_NOTE_OPEN,
+							  .size = 1,
+							  .total = 1 });
+	}
+	return rc;
+}
+
 static int on_event(void *user, const struct store_event *e, bool cut)
 {
 	struct timeline *t = user;
 	int rc = 0;
 
+	if (e->time >= t->note_time)
+		rc = add_notes(t, e->time);
+	if (rc < 0)
+		return rc;
 	t->events++;
 	t->summary.first = MIN(t->summary.first, e->time);
 	t->summary.last = MAX(t->summary.last, e->time);
@@ -336,12 +371,15 @@ static int read_thread(struct timeline *t, const struct export_walk *w, size_t i
 	t->thread = store_thread(w->store, index);
 	t->first_reading = first;
 	t->n_stack = t->n_pending = t->n_lines = 0;
-	t->number = t->events = 0;
+	t->number = t->events = t->note = t->note_time = 0;
+	t->walk = w;
 	t->last = NONE;
 	t->summary = (struct timeline_summary){ .first = UINT64_MAX };
 	if (first)
 		t->n_longs = 0;
 	rc = walk_thread(w, index, &sink);
+	if (rc == 0)
+		rc = add_notes(t, UINT64_MAX);
 	if (rc == 0 && first && t->n_longs)
 		qsort(t->longs, t->n_longs, sizeof(*t->longs), compare_longs);
 	return rc;

@@ -38,6 +38,35 @@ bool walk_trigger(const struct export_walk *w, const struct store_thread *t, uin
 	return true;
 }
 
+/* Returns the first note of a thread, or of a later one. */
+static size_t first_note(const struct store *s, uint32_t tid)
+{
+	size_t low = 0, high = store_notes(s);
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (store_note(s, middle)->tid < tid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const struct store_note *walk_note(const struct export_walk *w, const struct store_thread *t, size_t *at)
+{
+	const struct store_note *n;
+
+	*at = MAX(*at, first_note(w->store, t->tid));
+	while ((n = store_note(w->store, *at)) && n->tid == t->tid) {
+		++*at;
+		if (n->time && n->time <= MIN(t->last, w->until) && n->until >= MAX(t->first, w->since))
+			return n;
+	}
+	return NULL;
+}
+
 void walk_begin(struct export_walk *w, const struct store *s, const struct export_options *o, struct export_result *ret)
 {
 	uint64_t first = UINT64_MAX, last = 0;

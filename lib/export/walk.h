@@ -39,6 +39,12 @@ enum { WALK_TRIGGER_SIZE = 1200 };
 bool walk_trigger(const struct export_walk *w, const struct store_thread *t, uint64_t *ret_time,
 		  char ret_text[WALK_TRIGGER_SIZE]);
 
+/*
+ * Returns the notes of a thread in the exported part of its trace, one after another, with the position of the search
+ * in *at, which begins as 0; NULL after the last.
+ */
+const struct store_note *walk_note(const struct export_walk *w, const struct store_thread *t, size_t *at);
+
 /* True if a frame of a thread is the call that triggered the snapshot. */
 static inline bool walk_is_trigger(const struct export_walk *w, const struct store_thread *t,
 				   const struct store_frame *f, uint32_t depth)

@@ -5,7 +5,7 @@
 
 #include "lib/perfdata/file.h"
 
-enum { STRING_SIZE_MAX = 4096, BUILD_IDS_MAX = 64 << 20 };
+enum { STRING_SIZE_MAX = 4096, BUILD_IDS_MAX = 64 << 20, NOTES_SIZE_MAX = 1 << 20 };
 
 static bool has_feature(const struct pd_file *f, unsigned feature)
 {
@@ -134,6 +134,25 @@ static int read_build_ids(struct pd_file *f)
 	return 0;
 }
 
+/* A section that is too large is ignored. */
+static int read_notes(struct pd_file *f)
+{
+	struct buf *list = &f->lists[NOTES];
+	uint64_t at, size;
+	struct reader r;
+	int rc = find_section(f, PD_FEAT_NOTES, &at, &size);
+
+	if (rc < 0 || size > NOTES_SIZE_MAX)
+		return rc == -ENODATA ? 0 : rc;
+	rc = pd_view(f, at, (size_t)size, &r);
+	if (rc < 0)
+		return rc;
+	buf_add(list, r.at, rd_left(&r));
+	f->contents.notes = list->data;
+	f->contents.notes_size = list->size;
+	return buf_error(list);
+}
+
 /* Checks the bounds of all sections, including those that are not read, in order to detect a file that was cut. */
 static int check_sections(struct pd_file *f)
 {
@@ -170,5 +189,7 @@ int pd_read_features(struct pd_file *f)
 		rc = read_text(f, PD_FEAT_ARCH, &c->arch);
 	if (rc == 0)
 		rc = read_build_ids(f);
+	if (rc == 0)
+		rc = read_notes(f);
 	return rc < 0 ? rc : buf_error(&f->lists[NAMES]);
 }

@@ -25,7 +25,7 @@ struct event_id {
  * Lists kept while reading. NAMES holds NUL-terminated texts; pointers to a name hold its offset there until all are
  * read, since the list may move.
  */
-enum list { IDS, CPUS, COMMS, TASKS, MAPS, LINKS, HW_IDS, RUNS, RECORDS, BUFFERS, NAMES, LISTS };
+enum list { IDS, CPUS, COMMS, TASKS, MAPS, LINKS, HW_IDS, RUNS, RECORDS, BUFFERS, NAMES, NOTES, LISTS };
 
 enum { PD_HEADS = 4096 };
 

@@ -91,6 +91,7 @@ enum pd_feature {
 	PD_FEAT_PMU_MAPPINGS = 16,
 	PD_FEAT_AUXTRACE = 18,
 	PD_FEAT_CLOCKID = 23,
+	PD_FEAT_NOTES = 240, /* csight's own: other readers skip features that they do not know */
 	PD_FEAT_MAX = 256,
 };
 

@@ -33,6 +33,7 @@ struct pd_writer {
 	bool monotonic; /* the clock of the records */
 	struct sums sums;
 	struct buf index; /* offset and size of each AUXTRACE record */
+	struct buf notes;
 	struct buf build_ids;
 	size_t last_build_id; /* offset of the last entry */
 	struct buf info;      /* contents of the feature sections known at the beginning */
@@ -444,6 +445,11 @@ static void put_header(struct pd_writer *w, uint64_t data_size)
 	buf_add(&w->out, w->features, sizeof(w->features));
 }
 
+void pd_write_notes(struct pd_writer *w, const void *notes, size_t size)
+{
+	buf_add(&w->notes, notes, size);
+}
+
 int pd_write_end(struct pd_writer *w)
 {
 	uint64_t data_size;
@@ -457,11 +463,17 @@ int pd_write_end(struct pd_writer *w)
 		buf_u64(&w->info, 1); /* the clock's resolution in ns */
 		feature_done(w, PD_FEAT_CLOCKID);
 	}
+	if (w->notes.size) {
+		buf_add(&w->info, w->notes.data, w->notes.size);
+		feature_done(w, PD_FEAT_NOTES);
+	}
 	put_features(w);
 	if (!w->error)
 		w->error = buf_error(&w->info);
 	if (!w->error)
 		w->error = buf_error(&w->index);
+	if (!w->error)
+		w->error = buf_error(&w->notes);
 	if (!w->error)
 		w->error = buf_error(&w->build_ids);
 	flush_out(w);
@@ -486,6 +498,7 @@ struct pd_writer *pd_writer_free(struct pd_writer *w)
 	buf_done(&w->sums.spans);
 	buf_done(&w->index);
 	buf_done(&w->info);
+	buf_done(&w->notes);
 	buf_done(&w->build_ids);
 	free(w);
 	return NULL;

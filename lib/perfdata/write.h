@@ -112,6 +112,9 @@ void pd_write_aux(struct pd_writer *w, const struct pd_aux *aux);
 void pd_write_buffer(struct pd_writer *w, const struct pd_buffer *buffer);
 void pd_write_bytes(struct pd_writer *w, const void *data, size_t size);
 
+/* Adds the notes of the program, which only csight reads, if size is not 0. */
+void pd_write_notes(struct pd_writer *w, const void *notes, size_t size);
+
 /* Writes the header, the feature sections and the checksums. Returns 0 or the first error. */
 int pd_write_end(struct pd_writer *w);
 struct pd_writer *pd_writer_free(struct pd_writer *w);

@@ -29,6 +29,7 @@ enum store_section_type {
 	SECTION_TIMES,
 	SECTION_GAPS,
 	SECTION_SITES,
+	SECTION_NOTES, /* only in a store that has notes */
 	SECTION_TYPES,
 };
 
@@ -41,6 +42,7 @@ enum {
 	ROOT_SIZE = 4,
 	GAP_SIZE = 24,
 	SITE_SIZE = 16,
+	NOTE_SIZE = 40,
 };
 
 enum store_code {

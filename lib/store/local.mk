@@ -11,6 +11,7 @@ lib_store_libstore_alone_la_SOURCES = \
 	lib/store/histogram.c lib/store/histogram.h \
 	lib/store/iter.c \
 	lib/store/names.c \
+	lib/store/notes.c \
 	lib/store/numbering.c \
 	lib/store/physical.c \
 	lib/store/read.c lib/store/reader.h \

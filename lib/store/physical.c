@@ -121,6 +121,8 @@ int store_physical(const struct store *s, int to)
 	const struct store_meta meta = store_meta_all(s);
 	int rc = store_rewriter_init(&p.to, s, &meta, to);
 
+	for (size_t i = 0; rc == 0 && i < s->n_notes; i++)
+		rc = store_put_note(p.to.writer, &s->notes[i]);
 	for (size_t i = 0; rc == 0 && i < s->n_threads; i++)
 		rc = put_thread(&p, i);
 	if (rc == 0)

@@ -161,6 +161,7 @@ static uint32_t record_size(const struct store *s, enum store_section_type type)
 	static const uint32_t sizes[SECTION_TYPES] = {
 		[SECTION_FUNCTIONS] = FUNCTION_SIZE, [SECTION_SITES] = SITE_SIZE,   [SECTION_THREADS] = THREAD_SIZE,
 		[SECTION_GAPS] = GAP_SIZE,           [SECTION_BLOCKS] = BLOCK_SIZE, [SECTION_ROOTS] = ROOT_SIZE,
+		[SECTION_NOTES] = NOTE_SIZE,
 	};
 
 	return type == SECTION_TOTALS     ? s->layout->totals_size
@@ -415,6 +416,28 @@ static int check_tables(const struct store *s)
 	return 0;
 }
 
+static int decode_note(struct store *s, struct reader *r, void *item)
+{
+	struct store_note *n = item;
+	uint32_t kind, zero;
+	uint64_t value;
+
+	if (rd_u32(r, &n->tid) < 0 || decode_string(s, r, &n->label) < 0 || rd_u32(r, &kind) < 0 ||
+	    rd_u32(r, &zero) < 0 || rd_u64(r, &n->time) < 0 || rd_u64(r, &n->until) < 0 || rd_u64(r, &value) < 0 ||
+	    kind >= STORE_NOTE_KINDS || n->until < n->time)
+		return -EBADMSG;
+	n->value = (int64_t)value;
+	n->kind = (enum store_note_kind)kind;
+	return 0;
+}
+
+static int read_notes(struct store *s)
+{
+	if (!s->sections[SECTION_NOTES].size)
+		return 0;
+	return read_records(s, SECTION_NOTES, sizeof(*s->notes), &s->notes, &s->n_notes, decode_note);
+}
+
 static int read_functions(struct store *s)
 {
 	_cleanup_free_ struct store_function *totals = NULL;
@@ -473,6 +496,8 @@ static int read_tables(struct store *s, const uint8_t *header, struct reader res
 		rc = read_records(s, SECTION_ROOTS, sizeof(*s->roots), &s->roots, &s->n_roots, decode_root);
 	if (rc == 0)
 		rc = read_times(s, &sections[SECTION_TIMES]);
+	if (rc == 0)
+		rc = read_notes(s);
 	return rc == 0 ? check_tables(s) : rc;
 }
 
@@ -508,6 +533,7 @@ struct store *store_close(struct store *s)
 	free(s->blocks);
 	free(s->segments);
 	free(s->roots);
+	free(s->notes);
 	free(s->merged);
 	free(s);
 	return NULL;
@@ -584,6 +610,16 @@ size_t store_threads(const struct store *s)
 const struct store_thread *store_thread(const struct store *s, size_t index)
 {
 	return index < s->n_threads ? &s->threads[index].shown : NULL;
+}
+
+size_t store_notes(const struct store *s)
+{
+	return s->n_notes;
+}
+
+const struct store_note *store_note(const struct store *s, size_t index)
+{
+	return index < s->n_notes ? &s->notes[index] : NULL;
 }
 
 size_t store_functions(const struct store *s)

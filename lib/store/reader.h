@@ -57,6 +57,8 @@ struct store {
 	size_t n_segments;
 	uint32_t *roots;
 	size_t n_roots;
+	struct store_note *notes;
+	size_t n_notes;
 	struct merged_function *merged; /* by function; NULL: clones are not merged */
 };
 

@@ -379,6 +379,26 @@ static int write_blocks(struct redaction *r)
 	return end_section(r, SECTION_BLOCKS, BLOCK_SIZE);
 }
 
+/* A label may be any text of the program. */
+static int write_notes(struct redaction *r)
+{
+	struct buf *b = &r->section;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < r->from->n_notes; i++) {
+		const struct store_note *n = &r->from->notes[i];
+
+		buf_u32(b, n->tid);
+		rc = put_name(r, n->kind == STORE_NOTE_POINT ? "note" : "span", true);
+		buf_u32(b, n->kind);
+		buf_u32(b, 0);
+		buf_u64(b, n->time);
+		buf_u64(b, n->until);
+		buf_u64(b, (uint64_t)n->value);
+	}
+	return rc == 0 && r->from->n_notes ? end_section(r, SECTION_NOTES, NOTE_SIZE) : rc;
+}
+
 static int write_sections(struct redaction *r)
 {
 	static const enum store_section_type numbers[] = { SECTION_TOTALS, SECTION_TIMES, SECTION_SEGMENTS,
@@ -387,6 +407,8 @@ static int write_sections(struct redaction *r)
 
 	if (rc == 0)
 		rc = write_threads(r);
+	if (rc == 0)
+		rc = write_notes(r);
 	if (rc == 0)
 		rc = write_blocks(r);
 	for (size_t i = 0; rc == 0 && i < ELEMENTS(numbers); i++)

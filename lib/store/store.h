@@ -62,6 +62,33 @@ int store_thread_end(struct store_writer *w, uint32_t thread, const struct calls
 /* Records how the process ended, and in which thread (0: unknown): META "ended", "ended_thread". */
 void store_set_ending(struct store_writer *w, const char *text, uint32_t tid);
 
+/* What a program wrote about itself (lib/notes/notes.h). The label may be any text. */
+enum store_note_kind {
+	STORE_NOTE_POINT,
+	STORE_NOTE_SPAN,
+	STORE_NOTE_OPEN,  /* a span without a known end */
+	STORE_NOTE_ENDED, /* a span without a known beginning */
+	STORE_NOTE_KINDS
+};
+
+struct store_note {
+	uint32_t tid;
+	enum store_note_kind kind;
+	const char *label;
+	uint64_t time, until; /* time 0: it is not in the trace; until: of a span, else equal to time */
+	int64_t value;
+};
+
+/*
+ * Adds the notes of the program, before the first event; they are sorted by index. Their times are on the clock of the
+ * store, or 0 where only marks in the trace can give them.
+ */
+struct note;
+int store_put_notes(struct store_writer *w, const struct note *notes, size_t n);
+
+/* Adds a note whose place is known. */
+int store_put_note(struct store_writer *w, const struct store_note *note);
+
 /* Completes the file; readers reject it as unfinished otherwise. */
 int store_finish(struct store_writer *w);
 struct store_writer *store_writer_free(struct store_writer *w);
@@ -145,6 +172,10 @@ unsigned store_quality(const struct store *s, size_t thread);
 
 size_t store_threads(const struct store *s);
 const struct store_thread *store_thread(const struct store *s, size_t index);
+
+/* Notes, sorted by thread and time. */
+size_t store_notes(const struct store *s);
+const struct store_note *store_note(const struct store *s, size_t index);
 
 /* Sums over all threads. A frame open at a gap or at the end counts with the part that was traced. */
 struct store_function {

@@ -235,6 +235,29 @@ static void write_indexes(struct table_writer *t)
 	section_end(t, begin);
 }
 
+static void write_notes(struct table_writer *t)
+{
+	const struct store_writer *w = t->writer;
+	uint64_t begin = w->offset;
+
+	if (!w->n_notes)
+		return;
+	section_begin(t, SECTION_NOTES, NOTE_SIZE);
+	for (size_t i = 0; i < w->n_notes; i++) {
+		const struct writer_note *n = &w->notes[i];
+		struct buf *b = section_buf(t);
+
+		buf_u32(b, n->tid);
+		buf_u32(b, n->label);
+		buf_u32(b, n->kind);
+		buf_u32(b, 0);
+		buf_u64(b, n->time);
+		buf_u64(b, n->until);
+		buf_u64(b, (uint64_t)n->value);
+	}
+	section_end(t, begin);
+}
+
 int store_finish(struct store_writer *w)
 {
 	_cleanup_(table_writer_done) struct table_writer t = { .writer = w };
@@ -246,6 +269,7 @@ int store_finish(struct store_writer *w)
 		if (rc < 0)
 			return rc;
 	}
+	t.error = store_place_notes(w);
 	write_bytes(&t, SECTION_META, &w->meta);
 	write_bytes(&t, SECTION_STRINGS, &w->strings.bytes);
 	write_functions(&t);
@@ -254,6 +278,7 @@ int store_finish(struct store_writer *w)
 	write_threads(&t);
 	write_gaps(&t);
 	write_indexes(&t);
+	write_notes(&t);
 	header.table = w->offset;
 	if (!t.error)
 		t.error = buf_error(&t.table);

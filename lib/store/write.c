@@ -53,6 +53,7 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 	if (!w)
 		return -ENOMEM;
 	w->fd = fd;
+	w->mark_function = UINT32_MAX;
 	w->strings.bytes.limit = UINT32_MAX / 2;
 	add_meta_number(w, "pid", meta->pid);
 	add_meta(w, "program", meta->program ? meta->program : "");
@@ -110,6 +111,8 @@ struct store_writer *store_writer_free(struct store_writer *w)
 		histogram_done(&w->functions[i].times);
 	free(w->functions);
 	free(w->sites);
+	free(w->sought);
+	free(w->notes);
 	hash_done(&w->regions);
 	hash_done(&w->inlined_functions);
 	hash_done(&w->inlined_instances);
@@ -356,6 +359,8 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 	ns = e->time - f->enter;
 	instructions = e->instructions - f->instructions;
 	t->waited += store_is_wait(total->kind) ? ns : 0;
+	if (f->function == w->mark_function)
+		store_notes_mark(w, t, f->enter, instructions);
 	wait = t->waited - f->waited;
 	if (f->site != NO_SITE) {
 		rc = add_piece(total, t, u, f, ns, is_whole(f, kind));

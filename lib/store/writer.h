@@ -6,6 +6,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/hash.h"
 #include "lib/base/texts.h"
+#include "lib/notes/notes.h"
 #include "lib/store/format.h"
 #include "lib/store/histogram.h"
 #include "lib/store/store.h"
@@ -63,6 +64,21 @@ struct writer_segment {
 	uint32_t uncertain; /* of these, those before the last root: the others concern no frame of the segment */
 };
 
+/* Marks of a note so far, of one thread. */
+struct writer_marks {
+	unsigned n;
+	uint64_t index, time;
+};
+
+struct writer_note {
+	uint32_t tid, label;
+	enum store_note_kind kind;
+	uint64_t time, until;
+	int64_t value;
+};
+
+struct writer_notes;
+
 struct writer_thread {
 	uint32_t index, tid, name;
 	bool ended;
@@ -89,6 +105,7 @@ struct writer_thread {
 	uint64_t block_time, block_slices, block_bound, block_segments;
 	uint32_t block_events, block_roots;
 	uint64_t time;
+	struct writer_marks marks;
 };
 
 struct store_writer {
@@ -106,6 +123,11 @@ struct store_writer {
 	struct hash inlined_functions; /* function numbers of inlined functions by name, image, file and line */
 	struct hash inlined_instances; /* site numbers by struct inlined pointer */
 	struct hash site_places;       /* site numbers by function, file and line */
+	struct writer_notes *sought;   /* of the program; or NULL */
+	size_t n_sought;
+	uint32_t mark_function;    /* its number; UINT32_MAX: unknown */
+	struct writer_note *notes; /* that are placed */
+	size_t n_notes, cap_notes;
 	struct writer_thread **threads;
 	size_t n_threads, cap_threads;
 };
@@ -122,6 +144,11 @@ int chunk_append(struct store_writer *w, enum store_chunk_type type, const struc
 
 /* Appends a chunk with the names that are new since the last one. */
 int chunk_append_names(struct store_writer *w);
+
+/* A function got its number; a call of it that may be a mark has ended; all events are written (notes.c). */
+void store_notes_name(struct store_writer *w, uint32_t function, const char *name);
+void store_notes_mark(struct store_writer *w, struct writer_thread *t, uint64_t enter, uint64_t instructions);
+int store_place_notes(struct store_writer *w);
 
 /* Finds the numbers of what an event refers to, and assigns new ones where it is new. */
 int numbering_find(struct store_writer *w, const struct region *function, const struct inlined *inlined,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Harnesses for libFuzzer, so built by clang, whatever builds everything else; nothing of it is part of all or check.
-FUZZ = code decode deframe dwarf elf jit job log messages names native opencsd perfdata ring snapshot spool store topology
+FUZZ = code decode deframe dwarf elf jit job log messages names native notes opencsd perfdata ring snapshot spool store topology
 FUZZ_CC = clang
 FUZZ_SECONDS = 60
 # Checksums hold always: what a fuzzer changes is to be read.
@@ -13,7 +13,7 @@ EXTRA_DIST += tests/fuzz/local.mk
 check_LTLIBRARIES = tests/fuzz/libfuzz.la
 tests_fuzz_libfuzz_la_SOURCES = tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz/deframe.c tests/fuzz/dwarf.c tests/fuzz/elf.c \
 	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/jit.c tests/fuzz/job.c tests/fuzz/log.c tests/fuzz/messages.c tests/fuzz/names.c tests/fuzz/native.c \
-	tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/ring.c tests/fuzz/snapshot.c tests/fuzz/spool.c tests/fuzz/store.c tests/fuzz/topology.c
+	tests/fuzz/notes.c tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/ring.c tests/fuzz/snapshot.c tests/fuzz/spool.c tests/fuzz/store.c tests/fuzz/topology.c
 tests_fuzz_libfuzz_la_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 
 # Of csightd, what reads the memory of programs and the spool.
@@ -28,7 +28,7 @@ fuzz_sources = tests/fuzz/fuzz.c $(daemon_decode_libdecode_la_SOURCES) \
 	$(fuzz_daemon) $(daemon_capture_libcapture_la_SOURCES) $(lib_base_libbase_la_SOURCES) $(lib_calls_libcalls_la_SOURCES) $(lib_code_libcode_la_SOURCES) \
 	$(lib_coresight_libcoresight_la_SOURCES) $(lib_emu_libemuring_la_SOURCES) $(lib_etm_libetm_la_SOURCES) \
 	$(lib_export_libexport_la_SOURCES) $(lib_perfdata_libperfdata_la_SOURCES) $(lib_store_libstore_alone_la_SOURCES) $(lib_calls_libkinds_la_SOURCES) \
-	$(lib_varlink_libvarlink_la_SOURCES) $(lib_decoder_libdecoder_la_SOURCES)
+	$(lib_notes_libnotes_la_SOURCES) $(lib_varlink_libvarlink_la_SOURCES) $(lib_decoder_libdecoder_la_SOURCES)
 fuzz_headers = $(addprefix $(top_srcdir)/,$(filter %.h,$(fuzz_sources)) tests/fuzz/fuzz.h tests/code/dwarfgen.h tests/code/elfgen.h tests/store/storegen.h)
 fuzz_objects = $(patsubst %.c,fuzz/%.o,$(filter %.c,$(fuzz_sources)))
 

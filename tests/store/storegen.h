@@ -278,6 +278,14 @@ __attribute__((unused)) static int make_store(struct thread *threads, size_t n, 
 	make_functions();
 	if (store_create(fd, &meta, &w) < 0)
 		return -1;
+	for (uint32_t i = 0; i < 5; i++)
+		if (store_put_note(w, &(struct store_note){ .tid = 100 + i % 2,
+							    .kind = i % STORE_NOTE_KINDS,
+							    .label = i ? "note of /home/user" : "",
+							    .time = 1000 * i,
+							    .until = 1000 * i + 10,
+							    .value = -1 }) < 0)
+			return -1;
 	for (size_t i = 0; i < n; i++) {
 		threads[i].writer = w;
 		threads[i].time = 1000000 + 1000 * i;
