@@ -66,12 +66,23 @@ static bool is_history(const struct target *t, uid_t uid)
 	return t->ring.state == RING_GONE && t->uid == uid;
 }
 
+/* Returns the target of a user that ended first: parents, which are listed before their children, end after them. */
+static struct target *oldest_history(const struct target_list *all, uid_t uid)
+{
+	struct target *t, *oldest = NULL;
+
+	TAILQ_FOREACH (t, &all->list, link)
+		if (is_history(t, uid) && (!oldest || t->gone_ns < oldest->gone_ns))
+			oldest = t;
+	return oldest;
+}
+
 /* Removes the oldest ended targets of a user until the others are within the limits. Returns whether it removed any. */
 static bool limit_history(struct target_list *all, uid_t uid)
 {
 	bool removed = false;
 	const struct settings *s = all->o.settings;
-	struct target *t, *next;
+	struct target *t;
 	uint64_t bytes = 0, count = 0;
 
 	TAILQ_FOREACH (t, &all->list, link)
@@ -79,10 +90,7 @@ static bool limit_history(struct target_list *all, uid_t uid)
 			count++;
 			bytes += t->ring.source->ops->memory(t->ring.source);
 		}
-	for (t = TAILQ_FIRST(&all->list); t && (count > s->history_targets || bytes > s->history_bytes); t = next) {
-		next = TAILQ_NEXT(t, link);
-		if (!is_history(t, uid))
-			continue;
+	while ((count > s->history_targets || bytes > s->history_bytes) && (t = oldest_history(all, uid))) {
 		count--;
 		bytes -= MIN(bytes, t->ring.source->ops->memory(t->ring.source));
 		target_list_remove(all, t);
