@@ -172,6 +172,11 @@ class Sweep:
             w.restart_all()
         return hits > 0
 
+    def run_full(self, site, step, error):
+        """The same for a site that only the start with a snapshot of an ended process reaches: it says where that ended."""
+        self.w.csight("run", "--emu", "--snapshot", "--ring-size", "64K", "--", self.w.guest, "once", faults=False)
+        return self.run(site, step, error)
+
     def run(self, site, step, error):
         """Returns whether the site was reached; raises Defect."""
         w = self.w
@@ -226,6 +231,8 @@ class Sweep:
     def attempts(self, site, step):
         """How to reach a site that is reached only sometimes, such as by the growth of a buffer."""
         yield from [(self.run, step)] * 3
+        if isinstance(step, Start):
+            yield self.run_full, step
         for _ in range(ROUNDS):
             if site.program == "csightd" and not isinstance(step, Start):
                 yield self.run_cold, step

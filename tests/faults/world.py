@@ -241,6 +241,10 @@ class World:
         while True:
             names = {n for n in os.listdir(self.spool) if not n.startswith(".")} - {"lock", "images", "targets.json"}
             extra = names - set(snapshots)
+            # What cannot be read is set aside, and the log says so.
+            if "targets.json.bad" in extra and "renamed to targets.json.bad" in self.log_since(0):
+                os.unlink(self.spool + "/targets.json.bad")
+                continue
             inner = [n + "/" + f for n in names & set(snapshots) for f in os.listdir(self.spool + "/" + n) if ".tmp" in f]
             if not extra and not inner:
                 return
