@@ -161,15 +161,15 @@ static bool is_stub(const struct pending_event *item)
 }
 
 /*
- * Emits the pending events in the interval from s->time to end, and begins the next interval there. A last event that
- * enters a stub remains pending, so that event_times_retarget() can name its function. Its position is before the next
- * interval; its time is the begin of that.
+ * Emits the pending events in the interval from s->time to end, and begins the next interval there. hold: a last event
+ * that enters a stub remains pending, so that event_times_retarget() can name its function. Its position is before the
+ * next interval; its time is the begin of that.
  */
-static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint64_t bound)
+static int emit_items(struct event_times *s, uint64_t pos, uint64_t end, uint64_t bound, bool hold)
 {
 	uint64_t begin = s->time, length, instructions = pos - s->pos, run, time = begin;
 	bool by_cycles = end_cycles(s, pos);
-	uint32_t held = s->n && is_stub(&s->items[s->n - 1]), n = s->n - held;
+	uint32_t held = hold && s->n && is_stub(&s->items[s->n - 1]), n = s->n - held;
 	struct call_event e = { .bound = bound };
 	struct share ran, waited;
 	int rc = 0;
@@ -207,9 +207,14 @@ static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint6
 	return rc;
 }
 
+static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint64_t bound)
+{
+	return emit_items(s, pos, end, bound, true);
+}
+
 /*
- * Emits what precedes a pause, and the pause, and begins the interval again at its end. A pause within a stub is moved
- * ahead of it: the stub remains pending.
+ * Emits what precedes a pause, and the pause, and begins the interval again at its end. A pause within a stub whose
+ * function is not known yet is moved ahead of it: the stub remains pending.
  */
 static int emit_pause(struct event_times *s, struct pause_place *p, const struct calls_pause *pause, uint64_t bound)
 {
@@ -219,7 +224,7 @@ static int emit_pause(struct event_times *s, struct pause_place *p, const struct
 	int rc;
 
 	p->n = MIN(p->n, s->n);
-	if (p->n && is_stub(&s->items[p->n - 1])) {
+	if (p->n && p->n == s->n && is_stub(&s->items[p->n - 1])) {
 		p->n--;
 		p->pos = s->items[p->n].pos;
 		p->waits = s->items[p->n].waits;
@@ -230,7 +235,7 @@ static int emit_pause(struct event_times *s, struct pause_place *p, const struct
 	s->n = n;
 	s->waits = p->waits;
 	/* A stub that remained pending has its position before the interval. */
-	rc = emit_pending(s, MAX(p->pos, s->pos), pause->from, bound);
+	rc = emit_items(s, MAX(p->pos, s->pos), pause->from, bound, false);
 	own.function = pause->preempted ? &calls_preempted : &calls_waiting;
 	if (rc == 0)
 		rc = emit_event(s, &own, &e, pause->from);

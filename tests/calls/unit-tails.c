@@ -275,6 +275,27 @@ static void test_preempted_in_stub(bool timestamp_before)
 	CHECK_EQ(counts.unexplained, 0);
 }
 
+/* The function of a stub that something else followed is known: a pause in the stub stays where it was. */
+static void test_preempted_in_known_stub(void)
+{
+	begin();
+	calls_set_pauses(calls, preempted_once, NULL);
+	make_stub(STUB);
+	timestamp(1000);
+	run(MAIN, 9);
+	bl(MAIN + 36);
+	run(STUB, 2);
+	exception(FAULT, STUB + 8);
+	bl(STUB + 8);
+	ret(H);
+	timestamp(1250);
+	ret(STUB + 12);
+	timestamp(1300);
+	run(MAIN + 40, 1);
+	end(1400, "segment inferred:main( stub( preempted( ) h( ) ) )end");
+	CHECK_EQ(counts.unexplained, 0);
+}
+
 /* Go makes a preempted goroutine call asyncPreempt, here h, which ends in BR, also to the first instruction of f. */
 static void test_preempted(void)
 {
@@ -446,6 +467,7 @@ int main(void)
 	test_stub();
 	test_preempted_in_stub(false);
 	test_preempted_in_stub(true);
+	test_preempted_in_known_stub();
 	test_lazy_binding();
 	test_position();
 	test_preempted();
