@@ -12,11 +12,12 @@
 #include "lib/csight/trigger-calls.h"
 #include "lib/trigger/trigger-spec.h"
 
-enum { OPTION_PID, OPTION_EXEC, OPTION_BACKGROUND, OPTION_KEEP, OPTION_SPEC };
+enum { OPTION_PID, OPTION_WHEN, OPTION_EXEC, OPTION_BACKGROUND, OPTION_KEEP, OPTION_SPEC };
 
 /* From OPTION_SPEC on, options are keys of lib/trigger/trigger-spec.h. */
 static const struct verb_option options[] = {
 	[OPTION_PID] = { "pid", 'p', "N", "process ID" },
+	[OPTION_WHEN] = { "when", 0, "COMMAND", "run it with the shell; take the snapshot when it ends" },
 	[OPTION_EXEC] = { "exec", 0, "COMMAND", "run it with the shell for each snapshot, in $CSIGHT_SNAPSHOT" },
 	[OPTION_BACKGROUND] = { "background", 0, NULL, "leave the trigger to csightd, and return" },
 	[OPTION_KEEP] = { "keep", 0, "worst=N", "keep only the N snapshots with the longest durations" },
@@ -39,8 +40,9 @@ static const struct verb_option options[] = {
 
 struct watch {
 	struct client *client;
-	const char *exec;
+	const char *when, *exec;
 	bool background;
+	unsigned n_spec; /* options of spec */
 	pid_t pid;
 	struct trigger_spec spec;
 };
@@ -80,23 +82,33 @@ static void print_end(const struct csight_object *t)
 	fputc('\n', stderr);
 }
 
-static void run_command(const struct watch *w, const struct csight_object *snapshot)
+/* Runs a command with the shell. Returns its wait status, or -1 after an error message. */
+static int run_shell(struct client *c, const char *command, const char *snapshot)
 {
-	const char *id = csight_text(snapshot, "id");
 	int status = 0;
 	pid_t child;
 
 	fflush(NULL);
 	child = fork();
 	if (child == 0) {
-		setenv("CSIGHT_SNAPSHOT", id ? id : "", 1);
-		setenv("CSIGHT_SOCKET", csight_socket(w->client->daemon), 1);
-		execl("/bin/sh", "sh", "-c", w->exec, NULL);
+		if (snapshot)
+			setenv("CSIGHT_SNAPSHOT", snapshot, 1);
+		setenv("CSIGHT_SOCKET", csight_socket(c->daemon), 1);
+		execl("/bin/sh", "sh", "-c", command, NULL);
 		_exit(127);
 	}
-	if (child < 0 || waitpid(child, &status, 0) < 0)
-		client_error("cannot run '%s': %s", esc(w->exec), strerror(errno));
-	else if (status)
+	if (child > 0 && waitpid(child, &status, 0) >= 0)
+		return status;
+	client_error("cannot run '%s': %s", esc(command), strerror(errno));
+	return -1;
+}
+
+static void run_command(const struct watch *w, const struct csight_object *snapshot)
+{
+	const char *id = csight_text(snapshot, "id");
+	int status = run_shell(w->client, w->exec, id ? id : "");
+
+	if (status > 0)
 		client_error("'%s' failed with status %d", esc(w->exec),
 			     WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
@@ -132,6 +144,8 @@ static int parse_options(struct client *c, struct watch *w, const char **pid)
 			*pid = value;
 		else if (o == OPTION_EXEC)
 			w->exec = value;
+		else if (o == OPTION_WHEN)
+			w->when = value;
 		else if (o == OPTION_BACKGROUND)
 			w->background = true;
 		else if (o == OPTION_KEEP)
@@ -139,10 +153,13 @@ static int parse_options(struct client *c, struct watch *w, const char **pid)
 					      &why);
 		else
 			rc = trigger_spec_set(&w->spec, options[o].name, options[o].argument ? value : NULL, &why);
+		w->n_spec += o >= OPTION_KEEP;
 	}
 	if (rc == 0 && o == CLIENT_STOP)
 		return c->status;
-	if (rc == 0)
+	if (rc == 0 && w->when && (w->n_spec || w->background))
+		rc = reason_set(&why, -EINVAL, "--when takes one snapshot: of the options, only --exec goes with it");
+	if (rc == 0 && !w->when)
 		rc = trigger_spec_check(&w->spec, &why);
 	if (rc == 0 && w->exec && w->background)
 		rc = reason_set(&why, -EINVAL, "--exec is run by this command, which --background ends");
@@ -197,6 +214,31 @@ static int set_trigger(struct watch *w, json_object *places)
 	return c->status;
 }
 
+/* The process is armed from the beginning. */
+static int watch_command(struct watch *w)
+{
+	struct csight_snapshot_options how = { .size = sizeof(how) };
+	_cleanup_object_ struct csight_object *snapshot = NULL;
+	char reason[256];
+	int status, rc = csight_arm(w->client->daemon, w->pid, NULL, NULL);
+
+	if (rc < 0)
+		return client_daemon_failed(w->client, rc);
+	status = run_shell(w->client, w->when, NULL);
+	if (status < 0)
+		return STATUS_FAILED;
+	snprintf(reason, sizeof(reason), WIFEXITED(status) ? "exit status %d of: %.200s" : "signal %d ended: %.200s",
+		 WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), w->when);
+	how.reason = reason;
+	rc = csight_snapshot_with(w->client->daemon, w->pid, &how, NULL, NULL, &snapshot);
+	if (rc < 0)
+		return client_daemon_failed(w->client, rc);
+	rc = client_report_snapshot(w->client, stdout, snapshot);
+	if (w->exec)
+		run_command(w, snapshot);
+	return rc;
+}
+
 static int watch_run(struct client *c)
 {
 	_cleanup_object_ struct csight_object *targets = NULL;
@@ -211,6 +253,8 @@ static int watch_run(struct client *c)
 	rc = client_pid(c, pid_text, &w.pid);
 	if (rc == 0)
 		rc = client_connect(c);
+	if (rc == 0 && w.when)
+		return watch_command(&w);
 	if (rc == 0 && w.spec.event == TRIGGER_FUNCTION)
 		rc = live_function_find(w.pid, find_exe(c, w.pid, &targets), w.spec.value, &places);
 	if (rc == 0 && w.spec.event == TRIGGER_LINE)
