@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* csight triggers. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "client/client.h"
 #include "client/format.h"
@@ -20,7 +21,7 @@ static const struct verb_option options[] = {
 static void add_row(struct text_table *table, const struct csight_object *t)
 {
 	const struct csight_object *became = csight_field(t, "became");
-	const char *rules = csight_text(t, "rules");
+	const char *rules = csight_text(t, "rules"), *mechanism = csight_text(t, "mechanism");
 	char text[32];
 
 	snprintf(text, sizeof(text), "%" PRId64, csight_number(t, "id", 0));
@@ -34,14 +35,36 @@ static void add_row(struct text_table *table, const struct csight_object *t)
 	text_table_add(table, STYLE_PLAIN,
 		       csight_number(t, "longest", 0) ? format_duration((uint64_t)csight_number(t, "longest", 0))
 						      : "-");
+	text_table_add(table, STYLE_PLAIN, mechanism ? mechanism : "-");
 	text_table_add(table, STYLE_PLAIN, rules && *rules ? rules : "-");
 	text_table_add(table, STYLE_PLAIN, csight_text(t, "condition"));
 }
 
+/* What hits cost: once for each mechanism; and which places were not watched for a while. */
+static void print_costs(const struct csight_object *list)
+{
+	for (size_t i = 0; i < csight_count(list, "triggers"); i++) {
+		const struct csight_object *t = csight_item(list, "triggers", i);
+		const char *mechanism = csight_text(t, "mechanism"), *cost = csight_text(t, "cost");
+		bool known = !mechanism || !cost;
+
+		for (size_t k = 0; k < i && !known; k++) {
+			const char *other = csight_text(csight_item(list, "triggers", k), "mechanism");
+
+			known = other && strcmp(other, mechanism) == 0;
+		}
+		if (!known)
+			printf("%s: %s for each hit\n", esc(mechanism), esc(cost));
+		if (csight_number(t, "rests", 0))
+			printf("trigger %" PRId64 " was not watched for %s in all: its hits came too fast\n",
+			       csight_number(t, "id", 0), format_duration((uint64_t)csight_number(t, "rested", 0)));
+	}
+}
+
 static int list_triggers(struct client *c)
 {
-	static const char *const head[] = { "ID>",         "PID>",      "NAME~",  "STATE",     "HITS>5",
-					    "SNAPSHOTS>6", "LONGEST>7", "RULES~", "CONDITION~" };
+	static const char *const head[] = { "ID>",         "PID>",      "NAME~",     "STATE",  "HITS>5",
+					    "SNAPSHOTS>6", "LONGEST>7", "MECHANISM", "RULES~", "CONDITION~" };
 	_cleanup_object_ struct csight_object *list = NULL;
 	_cleanup_(text_table_freep) struct text_table *t = NULL;
 	int rc = trigger_call_list(c->daemon, &list);
@@ -61,6 +84,7 @@ static int list_triggers(struct client *c)
 	for (size_t i = 0; i < csight_count(list, "triggers"); i++)
 		add_row(t, csight_item(list, "triggers", i));
 	text_table_print(t, stdout);
+	print_costs(list);
 	return STATUS_OK;
 }
 

@@ -45,6 +45,7 @@ struct watch {
 	unsigned n_spec; /* options of spec */
 	pid_t pid;
 	struct trigger_spec spec;
+	struct reason endless; /* why it is unknown where the function returns */
 };
 
 static const char *outcome_text(const char *name)
@@ -203,8 +204,12 @@ static int set_trigger(struct watch *w, json_object *places)
 							.event = w->background ? NULL : on_event,
 							.userdata = w },
 				&reply);
-	if (rc < 0)
-		return client_daemon_failed(c, rc);
+	if (rc < 0) {
+		rc = client_daemon_failed(c, rc);
+		if (w->spec.timed && *w->endless.text)
+			fprintf(stderr, "  %s: %s\n", esc(w->spec.value), w->endless.text);
+		return rc;
+	}
 	if (w->background && c->json)
 		client_print_json_text(csight_json(reply));
 	else if (w->background)
@@ -243,7 +248,7 @@ static int watch_run(struct client *c)
 {
 	_cleanup_object_ struct csight_object *targets = NULL;
 	struct watch w = { .client = c };
-	const char *pid_text = NULL;
+	const char *pid_text = NULL, *exe = NULL;
 	json_object *places = NULL;
 	int rc;
 
@@ -255,10 +260,12 @@ static int watch_run(struct client *c)
 		rc = client_connect(c);
 	if (rc == 0 && w.when)
 		return watch_command(&w);
+	if (rc == 0 && (w.spec.event == TRIGGER_FUNCTION || w.spec.event == TRIGGER_LINE))
+		exe = find_exe(c, w.pid, &targets);
 	if (rc == 0 && w.spec.event == TRIGGER_FUNCTION)
-		rc = live_function_find(w.pid, find_exe(c, w.pid, &targets), w.spec.value, &places);
+		rc = live_function_find(w.pid, exe, w.spec.value, &places, &w.endless);
 	if (rc == 0 && w.spec.event == TRIGGER_LINE)
-		rc = live_function_line(w.pid, w.spec.value, &places);
+		rc = live_function_line(w.pid, exe, w.spec.value, &places);
 	return rc == 0 ? set_trigger(&w, places) : rc;
 }
 

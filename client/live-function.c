@@ -10,9 +10,11 @@
 #include "client/live-function.h"
 #include "lib/base/array.h"
 #include "lib/base/escape.h"
+#include "lib/base/io.h"
 #include "lib/code/elf.h"
+#include "lib/code/function-ends.h"
 
-enum { LINE_SIZE = PATH_MAX + 128 };
+enum { LINE_SIZE = PATH_MAX + 128, PLACE_ENDS_MAX = 5 };
 
 struct mapped_elf {
 	char *path, device[16];
@@ -47,15 +49,18 @@ static int add_file(struct mapped_elves *m, const struct mapped_elf *found)
 	return 0;
 }
 
-static int read_maps(pid_t pid, struct mapped_elves *ret)
+/* exe: the program's file. Under an emulator it is not what the process runs. */
+static int read_maps(pid_t pid, const char *exe, struct mapped_elves *ret)
 {
 	char path[64], line[LINE_SIZE];
 	_cleanup_fclose_ FILE *f = NULL;
-	struct stat emulator = { 0 };
+	struct stat emulator = { 0 }, program;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	if (stat(path, &emulator) < 0)
 		return -errno;
+	if (exe && stat(exe, &program) == 0 && program.st_ino == emulator.st_ino && program.st_dev == emulator.st_dev)
+		emulator.st_ino = 0;
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
 	f = fopen(path, "re");
 	if (!f)
@@ -88,7 +93,35 @@ static int open_file(const struct mapped_elf *m)
 	return TAKE_FD(fd);
 }
 
-static void add_place(json_object *list, const struct mapped_elf *m, const struct function_place *p)
+static bool read_instruction(void *data, uint64_t at, uint32_t *ret)
+{
+	uint8_t bytes[4];
+
+	if (io_pread(*(const int *)data, bytes, sizeof(bytes), at) != sizeof(bytes))
+		return false;
+	*ret = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+	return true;
+}
+
+/* Adds where the function returns, for trace units: the emulator sees that by itself. */
+static void add_ends(json_object *o, int fd, const struct function_place *p, struct reason *why)
+{
+	json_object *list = json_object_new_array();
+	uint64_t places[PLACE_ENDS_MAX];
+	struct function_ends ends = { .places = places, .room = PLACE_ENDS_MAX };
+	int rc = function_ends_find(p->start, p->end, read_instruction, &fd, &ends, why);
+
+	for (size_t i = 0; rc == 0 && i < ends.n; i++) {
+		char text[24];
+
+		snprintf(text, sizeof(text), "0x%" PRIx64, ends.places[i]);
+		json_array_add(list, json_object_new_string(text));
+	}
+	json_add(o, "ends", list);
+	json_add_bool(o, "loops", ends.loops);
+}
+
+static json_object *add_place(json_object *list, const struct mapped_elf *m, const struct function_place *p)
 {
 	json_object *o = json_object_new_object();
 
@@ -97,6 +130,7 @@ static void add_place(json_object *list, const struct mapped_elf *m, const struc
 	json_add_u64(o, "inode", m->inode);
 	json_add_str(o, "device", m->device);
 	json_array_add(list, o);
+	return o;
 }
 
 /* True if all are one function, of which the compiler made clones. */
@@ -121,7 +155,7 @@ static int fail_ambiguous(const char *pattern, const struct mapped_elf *m, const
 }
 
 /* Looks in one file. Returns -1 if it has no such function. */
-static int find_in(const struct mapped_elf *m, const char *pattern, json_object **ret)
+static int find_in(const struct mapped_elf *m, const char *pattern, json_object **ret, struct reason *why)
 {
 	struct function_place places[FUNCTION_PLACES_MAX];
 	_cleanup_close_ int fd = open_file(m);
@@ -142,14 +176,14 @@ static int find_in(const struct mapped_elf *m, const char *pattern, json_object 
 		return fail_ambiguous(pattern, m, places, n);
 	*ret = json_object_new_array();
 	for (size_t i = 0; i < n; i++)
-		add_place(*ret, m, &places[i]);
+		add_ends(add_place(*ret, m, &places[i]), fd, &places[i], why);
 	return 0;
 }
 
 /* Returns 0, or an exit status after an error. */
-static int list_files(pid_t pid, struct mapped_elves *ret)
+static int list_files(pid_t pid, const char *exe, struct mapped_elves *ret)
 {
-	int rc = read_maps(pid, ret);
+	int rc = read_maps(pid, exe, ret);
 
 	if (rc == 0)
 		return STATUS_OK;
@@ -157,12 +191,12 @@ static int list_files(pid_t pid, struct mapped_elves *ret)
 	return rc == -EACCES ? STATUS_DENIED : STATUS_NOT_FOUND;
 }
 
-int live_function_line(pid_t pid, const char *line, json_object **ret)
+int live_function_line(pid_t pid, const char *exe, const char *line, json_object **ret)
 {
 	_cleanup_(mapped_elves_done) struct mapped_elves files = { .n = 0 };
 	struct function_place places[FUNCTION_PLACES_MAX];
 	uint64_t next = 0, is;
-	int rc = list_files(pid, &files);
+	int rc = list_files(pid, exe, &files);
 	size_t n = 0, i;
 
 	if (rc != STATUS_OK)
@@ -193,10 +227,10 @@ int live_function_line(pid_t pid, const char *line, json_object **ret)
 	return STATUS_OK;
 }
 
-int live_function_find(pid_t pid, const char *exe, const char *pattern, json_object **ret)
+int live_function_find(pid_t pid, const char *exe, const char *pattern, json_object **ret, struct reason *ret_why)
 {
 	_cleanup_(mapped_elves_done) struct mapped_elves files = { .n = 0 };
-	int rc = list_files(pid, &files);
+	int rc = list_files(pid, exe, &files);
 
 	if (rc != STATUS_OK)
 		return rc;
@@ -204,7 +238,7 @@ int live_function_find(pid_t pid, const char *exe, const char *pattern, json_obj
 		for (size_t i = 0; i < files.n; i++) {
 			if ((exe && strcmp(files.list[i].path, exe) == 0) == (libraries == 1))
 				continue;
-			rc = find_in(&files.list[i], pattern, ret);
+			rc = find_in(&files.list[i], pattern, ret, ret_why);
 			if (rc >= 0)
 				return rc;
 		}

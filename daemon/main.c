@@ -292,7 +292,12 @@ static int start_targets(struct daemon *d)
 static int start_units(struct daemon *d)
 {
 	struct trace_units_options options = {
-		.base = d->base, .settings = &d->settings, .capture_queue = d->capture_queue, .targets = d->targets
+		.base = d->base,
+		.settings = &d->settings,
+		.capture_queue = d->capture_queue,
+		.targets = d->targets,
+		.hits = on_hits,
+		.data = d,
 	};
 
 	return trace_units_new(&options, &d->units);

@@ -46,6 +46,17 @@ static void end_lost_targets(struct target_list *targets)
 	}
 }
 
+static void report_hits(const struct trace_units *u)
+{
+	struct target *t, *next;
+
+	for (t = TAILQ_FIRST(target_list_all(u->o.targets)); t; t = next) {
+		next = TAILQ_NEXT(t, link);
+		if (t->ring.source->ops == &perf_capture && perf_target_has_hits(t->ring.source))
+			u->o.hits(u->o.data, t);
+	}
+}
+
 static void drain_ran(struct work *w)
 {
 	struct trace_units *u = container_of(w, struct trace_units, drain);
@@ -53,6 +64,7 @@ static void drain_ran(struct work *w)
 	u->draining = false;
 	if (u->stopped)
 		return;
+	report_hits(u);
 	end_lost_targets(u->o.targets);
 	add_events(u);
 }

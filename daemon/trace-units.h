@@ -17,6 +17,8 @@ struct trace_units_options {
 	const struct settings *settings;
 	struct workqueue *capture_queue;
 	struct target_list *targets;
+	void (*hits)(void *data, struct target *t); /* there are hits of its watch points */
+	void *data;
 };
 
 /* Succeeds without trace units too, unless the setting capture demands them. */

@@ -153,13 +153,32 @@ struct capture_limits {
 	    last; /* ns before the copy, or the program's end: older trace is left out, as far as its time is known */
 };
 
+/* Where a watched function ends, as places of its watch point; n 0: unknown. */
+enum { CAPTURE_WATCH_ENDS = 5 };
+struct capture_watch_ends {
+	uint64_t places[CAPTURE_WATCH_ENDS];
+	unsigned n;
+	bool loops; /* the function jumps to its own beginning */
+};
+
+struct capture_watch_list {
+	struct emu_watch watches[EMU_WATCHES_MAX];
+	struct capture_watch_ends ends[EMU_WATCHES_MAX]; /* of functions */
+};
+
+/* How a source watches, for people. */
+struct capture_watch_state {
+	const char *mechanism, *cost; /* cost: of each hit */
+	uint64_t rests, rested_ns;    /* how often, and for how long, it did not watch, because of too many hits */
+};
+
 /*
  * Watch points of a source: lists of lib/emu/ring.h, the places of which are numbered, as are hits and counts. The
  * first two run on the capture thread; the others may be called by the event loop at any time, and do not wait.
  */
 struct capture_watching {
-	/* Replaces the list, of EMU_WATCHES_MAX entries. */
-	int (*set)(struct capture_source *s, const struct emu_watch *list);
+	/* Replaces the list. On failure, with why, the former list remains in effect. */
+	int (*set)(struct capture_source *s, const struct capture_watch_list *list, struct reason *why);
 	/* Lets the rings continue, if a hit has frozen them. */
 	int (*release)(struct capture_source *s);
 	/* Makes the next hit of a place that has at least this value freeze the rings. */
@@ -175,6 +194,7 @@ struct capture_watching {
 	int (*counts)(struct capture_source *s, struct emu_watch_count *ret);
 	/* True if the list is in effect. *ret_limits: EMU_CANNOT_… */
 	bool (*applied)(struct capture_source *s, uint32_t *ret_limits);
+	void (*state)(struct capture_source *s, enum emu_watch_kind kind, struct capture_watch_state *ret);
 };
 
 struct capture_ops {

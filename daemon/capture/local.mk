@@ -21,10 +21,14 @@ daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/perf/perf-event.c daemon/capture/perf/perf-event.h \
 	daemon/capture/perf/perf-internal.h \
 	daemon/capture/perf/perf-target.c \
+	daemon/capture/perf/perf-watch.c \
 	daemon/capture/perf/plan.c daemon/capture/perf/plan.h \
 	daemon/capture/perf/process-table.c daemon/capture/perf/process-table.h \
 	daemon/capture/perf/sideband.c daemon/capture/perf/sideband.h \
 	daemon/capture/perf/thread-table.c daemon/capture/perf/thread-table.h \
+	daemon/capture/perf/watch-calls.c daemon/capture/perf/watch-calls.h \
+	daemon/capture/perf/watch-events.c daemon/capture/perf/watch-events.h \
+	daemon/capture/perf/watch-places.c daemon/capture/perf/watch-places.h \
 	daemon/capture/process/code-history.c daemon/capture/process/code-history.h \
 	daemon/capture/process/code-log.c daemon/capture/process/code-log.h \
 	daemon/capture/process/credentials.c daemon/capture/process/credentials.h \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "daemon/trigger/trigger-wire.h"
@@ -10,6 +11,20 @@
 static const char *state_str(const struct trigger *t)
 {
 	return t->ended ? "ended" : t->enabled ? "enabled" : "disabled";
+}
+
+static void add_mechanism(json_object *o, const struct trigger *t)
+{
+	struct capture_watch_state is;
+
+	if (!trigger_state_of(t, &is))
+		return;
+	json_add_str(o, "mechanism", is.mechanism);
+	json_add_str(o, "cost", is.cost);
+	if (is.rests) {
+		json_add_u64(o, "rests", is.rests);
+		json_add_u64(o, "rested", is.rested_ns);
+	}
 }
 
 json_object *trigger_wire(struct trigger *t)
@@ -33,6 +48,7 @@ json_object *trigger_wire(struct trigger *t)
 		json_add_u64(o, "unknown", t->unknown);
 		json_add_u64(o, "longest", t->longest);
 	}
+	add_mechanism(o, t);
 	for (enum trigger_outcome i = 0; i < TRIGGER_OUTCOMES; i++)
 		if (t->outcomes[i]) {
 			json_add_u64(became, trigger_outcome_str(i), t->outcomes[i]);
@@ -77,6 +93,23 @@ json_object *trigger_wire_hit(const struct trigger *t, const struct trigger_hit 
 	return o;
 }
 
+static int parse_ends(json_object *o, struct capture_watch_ends *ret)
+{
+	json_object *list;
+	const char *text;
+
+	if (json_get(o, "ends", json_type_array, &list) < 0)
+		return json_object_object_get_ex(o, "ends", &list) ? -EINVAL : 0;
+	if (json_object_array_length(list) > ELEMENTS(ret->places))
+		return -EINVAL;
+	for (ret->n = 0; ret->n < json_object_array_length(list); ret->n++) {
+		text = json_object_get_string(json_object_array_get_idx(list, ret->n));
+		if (!text || parse_u64(text, UINT64_MAX, &ret->places[ret->n]) < 0)
+			return -EINVAL;
+	}
+	return 0;
+}
+
 static int parse_place(json_object *o, struct trigger_place *ret)
 {
 	const char *address = NULL, *device = NULL;
@@ -86,6 +119,7 @@ static int parse_place(json_object *o, struct trigger_place *ret)
 	if (!json_object_is_type(o, json_type_object) || json_get_str(o, "address", &address) < 0 ||
 	    parse_u64(address, UINT64_MAX, &p.place) < 0 || json_get_u64(o, "size", &p.size) == -EINVAL ||
 	    json_get_u64(o, "inode", &p.inode) == -EINVAL || json_get_str(o, "device", &device) == -EINVAL ||
+	    json_get_bool(o, "loops", &p.ends.loops) == -EINVAL || parse_ends(o, &p.ends) < 0 ||
 	    (p.inode != 0) != (device != NULL))
 		return -EINVAL;
 	if (device) {
@@ -112,6 +146,18 @@ int trigger_wire_places(json_object *list, struct trigger_place ret[TRIGGER_PLAC
 	return (int)n;
 }
 
+static json_object *ends_of(const struct capture_watch_ends *ends)
+{
+	json_object *list = json_object_new_array();
+	char text[24];
+
+	for (unsigned i = 0; i < ends->n; i++) {
+		snprintf(text, sizeof(text), "0x%" PRIx64, ends->places[i]);
+		json_array_add(list, json_object_new_string(text));
+	}
+	return list;
+}
+
 json_object *trigger_wire_places_of(const struct trigger *t)
 {
 	json_object *list = json_object_new_array();
@@ -128,6 +174,10 @@ json_object *trigger_wire_places_of(const struct trigger *t)
 			json_add_u64(o, "inode", p->inode);
 			json_add_str(o, "device", device);
 		}
+		if (p->ends.n)
+			json_add(o, "ends", ends_of(&p->ends));
+		if (p->ends.loops)
+			json_add_bool(o, "loops", true);
 		json_array_add(list, o);
 	}
 	return list;

@@ -95,10 +95,18 @@ static struct emu_watch watch_of(const struct trigger *t, const struct trigger_p
 				   .minor = p->minor };
 }
 
+bool trigger_state_of(const struct trigger *t, struct capture_watch_state *ret)
+{
+	if (!t->n_slots)
+		return false;
+	watching_of(t)->state(t->watched->target->ring.source, t->watched->list.watches[t->slots[0]].kind, ret);
+	return true;
+}
+
 static int take_slot(const struct watched_target *w, uint32_t *ret)
 {
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
-		if (w->list[i].kind == EMU_WATCH_NONE) {
+		if (w->list.watches[i].kind == EMU_WATCH_NONE) {
 			*ret = i;
 			return 0;
 		}
@@ -107,11 +115,15 @@ static int take_slot(const struct watched_target *w, uint32_t *ret)
 
 static void remove_places(struct trigger *t)
 {
+	struct capture_watch_list *list = t->watched ? &t->watched->list : NULL;
+
 	if (!t->n_slots)
 		return;
 	trigger_count(t);
-	for (size_t i = 0; i < t->n_slots; i++)
-		memset(&t->watched->list[t->slots[i]], 0, sizeof(t->watched->list[0]));
+	for (size_t i = 0; i < t->n_slots; i++) {
+		memset(&list->watches[t->slots[i]], 0, sizeof(list->watches[0]));
+		memset(&list->ends[t->slots[i]], 0, sizeof(list->ends[0]));
+	}
 	t->n_slots = 0;
 	watched_target_changed(t->watched);
 }
@@ -125,7 +137,8 @@ static int add_places(struct trigger *t)
 		rc = take_slot(t->watched, &t->slots[i]);
 		if (rc < 0)
 			break;
-		t->watched->list[t->slots[i]] = watch_of(t, &t->places[i]);
+		t->watched->list.watches[t->slots[i]] = watch_of(t, &t->places[i]);
+		t->watched->list.ends[t->slots[i]] = t->places[i].ends;
 		t->n_slots++;
 	}
 	if (rc == 0 && t->n_slots)
@@ -227,12 +240,39 @@ void trigger_settle_end(struct trigger *t)
 	drop_ended(t->all, t->by.uid);
 }
 
-static void on_applied(void *data, struct watched_target *w)
+/* The source cannot watch what was added last. */
+static void fail_new(struct trigger_list *all, const struct watched_target *w, const struct reason *why)
+{
+	struct trigger *t, *next;
+	struct call *c;
+
+	for (t = TAILQ_FIRST(&all->triggers); t; t = next) {
+		struct reason ignored = { "" };
+		bool waited = !TAILQ_EMPTY(&t->calls);
+
+		next = TAILQ_NEXT(t, link);
+		if (t->watched != w || t->reported || !t->n_slots)
+			continue;
+		log_notice("trigger %u of process %d cannot be watched: %s", t->number, (int)t->pid, why->text);
+		while ((c = TAILQ_FIRST(&t->calls)))
+			call_error(c, wire_error_str(WIRE_INVALID_TRIGGER), wire_error_of_configuration(why));
+		if (waited)
+			trigger_remove(t);
+		else
+			trigger_enable(t, false, &ignored);
+	}
+}
+
+static void on_applied(void *data, struct watched_target *w, const struct reason *failure)
 {
 	struct trigger_list *all = data;
 	struct trigger *t, *next;
 	struct call *c, *following;
 
+	if (failure) {
+		fail_new(all, w, failure);
+		return;
+	}
 	for (t = TAILQ_FIRST(&all->triggers); t; t = next) {
 		next = TAILQ_NEXT(t, link);
 		if (t->watched != w || t->reported)

@@ -30,6 +30,7 @@ struct watched_target;
 struct trigger_place {
 	uint64_t place, size, inode; /* size: of the function; 0: it is none */
 	uint32_t major, minor;
+	struct capture_watch_ends ends; /* of the function */
 };
 
 /* What became of a hit. */
@@ -143,6 +144,9 @@ void trigger_wait(struct trigger *t, struct call *c);
 
 /* Reads the counts of its places. */
 void trigger_count(struct trigger *t);
+
+/* How its places are watched; false: it has none, or is not enabled. */
+bool trigger_state_of(const struct trigger *t, struct capture_watch_state *ret);
 
 /* There are hits in a target. */
 void trigger_list_hits(void *data, struct target *t);

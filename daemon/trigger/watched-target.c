@@ -32,12 +32,8 @@ static void run_op(struct work *work)
 {
 	struct watched_target *w = container_of(work, struct watched_target, work);
 	struct capture_source *s = w->target->ring.source;
-	int rc = 0;
 
-	if (w->sets)
-		rc = watching_of(w)->set(s, w->setting);
-	if (rc < 0)
-		log_debug("cannot set the watch points of process %d: %s", (int)w->target->pid, strerror(-rc));
+	w->rc = w->sets ? watching_of(w)->set(s, &w->setting, &w->why) : 0;
 	if (w->releases)
 		watching_of(w)->release(s);
 }
@@ -50,6 +46,10 @@ static void op_ran(struct work *work)
 
 	ring_next(&w->target->ring);
 	w->busy = false;
+	if (w->sets && w->rc < 0) {
+		w->changed_ns = 0;
+		w->applied(w->data, w, &w->why);
+	}
 	if (w->sets) {
 		watching_of(w)->want(w->target->ring.source);
 		start_tick(w);
@@ -65,7 +65,8 @@ static void begin_op(struct ring_op *op)
 	w->sets = w->changed;
 	w->releases = w->held;
 	w->changed = w->held = false;
-	memcpy(w->setting, w->list, sizeof(w->setting));
+	w->setting = w->list;
+	w->why.text[0] = 0;
 	workqueue_submit_for(w->capture_queue, &w->work, w->target->uid);
 }
 
@@ -130,7 +131,7 @@ static void on_tick(evutil_socket_t fd, short what, void *data)
 	start_op(w);
 	if (w->changed_ns && !w->busy && !w->changed && is_applied(w)) {
 		w->changed_ns = 0;
-		w->applied(w->data, w);
+		w->applied(w->data, w, NULL);
 	}
 	if (!more && w->target->ring.state != RING_GONE) {
 		/* A hit before this is read now; each later one sends a notice. */

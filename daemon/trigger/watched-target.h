@@ -16,19 +16,22 @@ struct watched_target {
 	unsigned refs;
 	struct target *target;
 	struct workqueue *capture_queue;
-	struct emu_watch list[EMU_WATCHES_MAX];
+	struct capture_watch_list list;
 	uint64_t cursor; /* of hits */
 	/* The operation on the ring that sets the list and releases the rings. */
 	struct ring_op op;
 	struct work work;
-	struct emu_watch setting[EMU_WATCHES_MAX];
+	struct capture_watch_list setting;
+	int rc;            /* of setting it */
+	struct reason why; /* of its failure */
 	bool busy, sets, releases;
 	bool changed, held; /* for the next operation */
 	uint64_t changed_ns;
 	struct event *tick;
 	bool ticking;
 	void (*hit)(void *data, struct watched_target *w, const struct emu_hit *h);
-	void (*applied)(void *data, struct watched_target *w); /* the list is in effect */
+	/* The list is in effect; or some of what was changed since the last call is not, with why. */
+	void (*applied)(void *data, struct watched_target *w, const struct reason *failure);
 	void *data;
 };
 

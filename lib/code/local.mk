@@ -8,6 +8,7 @@ lib_code_libcode_la_SOURCES = \
 	lib/code/elf.c lib/code/elf.h lib/code/elf-private.h \
 	lib/code/elf-notes.c \
 	lib/code/elf-tables.c \
+	lib/code/function-ends.c lib/code/function-ends.h \
 	lib/code/image.c lib/code/image.h \
 	lib/code/address-space.c lib/code/address-space.h
 lib_code_libcode_la_LIBADD = lib/perfdata/libperfdata.la lib/base/libbase.la

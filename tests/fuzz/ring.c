@@ -123,7 +123,8 @@ static void use(struct capture_source *s, bool alive, size_t limit)
 /* As the capture thread does, beside the event loop. */
 static void use_beside(struct capture_source *s, bool alive, size_t limit)
 {
-	static const struct emu_watch list[EMU_WATCHES_MAX];
+	static const struct capture_watch_list list;
+	struct reason why;
 	void *(*const runs[])(void *) = { rewrite, look_on };
 	pthread_t threads[ELEMENTS(runs)];
 
@@ -131,7 +132,7 @@ static void use_beside(struct capture_source *s, bool alive, size_t limit)
 	for (size_t i = 0; i < ELEMENTS(runs); i++)
 		fuzz_require(pthread_create(&threads[i], NULL, runs[i], s) == 0);
 	use(s, alive, limit);
-	s->ops->watching->set(s, list);
+	s->ops->watching->set(s, &list, &why);
 	s->ops->disarm(s);
 	use(s, true, limit);
 	s->ops->arm(s);

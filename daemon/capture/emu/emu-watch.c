@@ -21,7 +21,7 @@ static uint64_t place_of(const struct emu_source *s, size_t field)
 
 #define PLACE(s, field) place_of(s, offsetof(struct emu_watching, field))
 
-static int set_list(struct capture_source *source, const struct emu_watch *list);
+static int write_list(struct capture_source *source, const struct emu_watch *list);
 
 static struct emu_source *source_of(struct capture_source *source)
 {
@@ -48,10 +48,10 @@ int emu_watching_reset(struct emu_source *s)
 {
 	_cleanup_free_ struct emu_watch *none = calloc(EMU_WATCHES_MAX, sizeof(*none));
 
-	return none ? set_list(&s->base, none) : -ENOMEM;
+	return none ? write_list(&s->base, none) : -ENOMEM;
 }
 
-static int set_list(struct capture_source *source, const struct emu_watch *list)
+static int write_list(struct capture_source *source, const struct emu_watch *list)
 {
 	struct emu_source *s = source_of(source);
 	uint64_t zeros[EMU_WATCHES_MAX] = { 0 };
@@ -70,6 +70,13 @@ static int set_list(struct capture_source *source, const struct emu_watch *list)
 	if (rc == 0 && atomic_compare_exchange_strong(&s->map->control, &word, s->control + 2))
 		s->control += 2;
 	return rc;
+}
+
+static int set_list(struct capture_source *source, const struct capture_watch_list *list, struct reason *why)
+{
+	int rc = write_list(source, list->watches);
+
+	return rc < 0 ? reason_set(why, rc, "writing the watch points: %s", strerror(-rc)) : 0;
 }
 
 static int release(struct capture_source *source)
@@ -153,6 +160,11 @@ static bool is_applied(struct capture_source *source, uint32_t *ret_limits)
 	return true;
 }
 
+static void read_state(struct capture_source *source, enum emu_watch_kind kind, struct capture_watch_state *ret)
+{
+	*ret = (struct capture_watch_state){ .mechanism = "emulator", .cost = "a call within the emulator" };
+}
+
 const struct capture_watching emu_watching = {
 	.set = set_list,
 	.release = release,
@@ -161,4 +173,5 @@ const struct capture_watching emu_watching = {
 	.hits = read_hits,
 	.counts = read_counts,
 	.applied = is_applied,
+	.state = read_state,
 };

@@ -319,7 +319,8 @@ static void find_window(struct perf_target *s, bool alive, uint64_t wanted, stru
 static int fill_copy(struct perf_target *s, bool alive, const struct capture_limits *limits, struct capture_copy *c)
 {
 	struct perf_machine *m = s->m;
-	bool running = s->shared || (alive && !s->lost);
+	uint64_t held = perf_watch_held(s);
+	bool running = s->shared || (alive && !s->lost && !held);
 	int rc;
 
 	c->missing.limit = CAPTURE_MISSING_MAX;
@@ -337,6 +338,10 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 	rc = copy_rings(s, limits->trace, c);
 	if (rc == 0 && perf_target_plan(s)->direct && running && cut_overwritten(s, c))
 		rc = copy_stopped(s, limits->trace, c);
+	if (held) {
+		c->blind = now_ns(CLOCK_MONOTONIC) - held;
+		perf_watch_thaw(s);
+	}
 	if (rc == 0)
 		rc = copy_code(s, c);
 	if (rc == 0)

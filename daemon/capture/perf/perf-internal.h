@@ -47,7 +47,8 @@ struct perf_target {
 	bool failing; /* its own rings did not start */
 	bool again;   /* its events are to be restarted once more, after a failure since: */
 	uint64_t failed_since;
-	int unread; /* why process is NULL: negative errno, or 0 */
+	int unread;               /* why process is NULL: negative errno, or 0 */
+	struct perf_watch *watch; /* perf-watch.c; NULL: nothing was watched. Changed under the machine's lock. */
 	/* Read by any thread: */
 	_Atomic bool lost;
 	/* CPU time of the process when it was armed, ns; UINT64_MAX: not armed yet */
@@ -169,6 +170,18 @@ struct aux_buffer *perf_target_rings(const struct perf_target *s);
 
 /* Appends texts that describe what the trace of the target lacks, for its owner to read. */
 void perf_target_report_missing(const struct perf_target *s, struct buf *b);
+
+/* perf-watch.c: opens the events of the list after the target was armed, or closes them. */
+void perf_watch_arm(struct perf_target *s);
+void perf_watch_close(struct perf_target *s);
+void perf_watch_free(struct perf_target *s);
+void perf_watch_record(struct perf_target *s, const struct perf_record *r);
+/* Reads hits; one that is to freeze the rings does so. */
+void perf_watch_drain(struct perf_target *s);
+/* Since when a hit has stopped tracing, CLOCK_MONOTONIC, or 0; and lets it go on. */
+uint64_t perf_watch_held(const struct perf_target *s);
+void perf_watch_thaw(struct perf_target *s);
+extern const struct capture_watching perf_watching;
 
 int perf_copy(struct capture_source *source, bool alive, const struct capture_limits *limits,
 	      struct capture_copy **ret);

@@ -108,6 +108,7 @@ void perf_target_close(struct perf_target *s)
 {
 	struct perf_machine *m = s->m;
 
+	perf_watch_close(s);
 	if (s->armed && s->shared) {
 		m->n_shared--;
 		grid_close(&s->grid);
@@ -174,6 +175,7 @@ bool perf_target_record(struct perf_target *s, const struct perf_record *r)
 void perf_target_fold(struct perf_target *s, const struct perf_record *r)
 {
 	thread_table_fold(&s->thread_table, r);
+	perf_watch_record(s, r);
 	if (s->process && r->type == PERF_RECORD_MMAP2)
 		add_map(s, r);
 	else if (s->process && r->type == PERF_RECORD_COMM)
@@ -184,6 +186,7 @@ void perf_target_fold(struct perf_target *s, const struct perf_record *r)
 static void mark_lost(struct perf_target *s)
 {
 	s->lost = true;
+	perf_watch_close(s);
 	if (s->armed && !s->shared)
 		grid_end(&s->grid);
 }
@@ -372,6 +375,7 @@ static int perf_arm(struct capture_source *source)
 	process_time(s->pid, &ran);
 	s->cpu_time = s->adopted ? 0 : ran;
 	set_trouble(s, "");
+	perf_watch_arm(s);
 	perf_target_maintain(s, 0);
 	return 0;
 }
@@ -707,5 +711,6 @@ const struct capture_ops perf_capture = {
 	.pausable = perf_pausable,
 	.memory = perf_memory,
 	.copy_max = perf_copy_max,
+	.watching = &perf_watching,
 	.free = perf_free,
 };

@@ -166,6 +166,7 @@ static void free_dead(struct perf_machine *m)
 		if (!s)
 			return;
 		perf_target_close(s);
+		perf_watch_free(s);
 		closep(&s->pidfd);
 		filter_free(s->filter);
 		free((char *)s->options.filter);
@@ -503,6 +504,9 @@ void perf_machine_drain(struct perf_machine *m)
 	/* Consume the edge-triggered events: the descriptor is then not readable until more arrive. */
 	while (epoll_wait(m->poll_fd, events, EVENTS_AT_ONCE, 0) == EVENTS_AT_ONCE)
 		;
+	/* First, since a hit stops tracing. */
+	TAILQ_FOREACH (s, &m->sources, link)
+		perf_watch_drain(s);
 	perf_keep_maintain(m);
 	if (m->settings.machine && !m->arena.plan)
 		open_machine_arena(m);

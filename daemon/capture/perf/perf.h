@@ -76,4 +76,7 @@ const struct capture_options *perf_target_options(const struct capture_source *s
  */
 bool perf_target_lost(const struct capture_source *s);
 
+/* True if there are hits of its watch points since the last call. Check after each drain. */
+bool perf_target_has_hits(struct capture_source *s);
+
 #endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "daemon/capture/perf/watch-calls.h"
+#include "lib/base/array.h"
+#include "lib/base/util.h"
+
+/* Return addresses may be signed in the bits above these. */
+#define ADDRESS_MASK 0xffffffffffffull
+
+void watch_calls_done(struct watch_calls *c)
+{
+	free(c->list);
+	*c = (struct watch_calls){ 0 };
+}
+
+static bool same_call(const struct watch_moment *a, const struct watch_moment *b)
+{
+	return a->sp == b->sp && (a->lr & ADDRESS_MASK) == (b->lr & ADDRESS_MASK);
+}
+
+/* Drops the calls of this thread and slot from index first on for which same or older says so; returns their number. */
+static unsigned drop_left(struct watch_calls *c, size_t first, const struct watch_moment *at, bool at_same_place)
+{
+	unsigned dropped = 0;
+	size_t kept = first;
+
+	for (size_t i = first; i < c->n; i++) {
+		const struct watch_moment *is = &c->list[i];
+		bool mine = is->slot == at->slot && is->tid == at->tid;
+
+		if (mine && (!at_same_place || is->sp == at->sp))
+			dropped++;
+		else
+			c->list[kept++] = *is;
+	}
+	c->n = kept;
+	return dropped;
+}
+
+unsigned watch_calls_enter(struct watch_calls *c, const struct watch_moment *at)
+{
+	/* Two calls with one stack pointer cannot both be open. */
+	unsigned left = drop_left(c, 0, at, true);
+
+	if (c->n >= WATCH_CALLS_MAX || array_reserve(c->list, c->n, &c->room) < 0)
+		return left + 1;
+	c->list[c->n++] = *at;
+	return left;
+}
+
+bool watch_calls_leave(struct watch_calls *c, const struct watch_moment *at, uint64_t *ret_ns, unsigned *ret_unknown)
+{
+	size_t i = c->n;
+
+	*ret_unknown = 0;
+	while (i > 0) {
+		const struct watch_moment *is = &c->list[i - 1];
+
+		if (is->slot == at->slot && is->tid == at->tid && same_call(is, at))
+			break;
+		i--;
+	}
+	if (i == 0)
+		return false;
+	*ret_ns = at->time > c->list[i - 1].time ? at->time - c->list[i - 1].time : 0;
+	/* What was entered since and is still open was left without a return. */
+	*ret_unknown = drop_left(c, i - 1, at, false) - 1;
+	return true;
+}
+
+void watch_calls_drop(struct watch_calls *c, uint32_t tid, void (*fn)(void *data, uint32_t slot), void *data)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		if (tid && c->list[i].tid != tid)
+			c->list[kept++] = c->list[i];
+		else
+			fn(data, c->list[i].slot);
+	}
+	c->n = kept;
+}

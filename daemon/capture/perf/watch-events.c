@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <dirent.h>
+#include <linux/hw_breakpoint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "daemon/capture/perf/watch-events.h"
+#include "lib/base/array.h"
+#include "lib/base/reader.h"
+#include "lib/base/util.h"
+
+#ifdef __aarch64__
+enum { FIRST_REGISTER = 30, SECOND_REGISTER = 31, SP_IS_FIRST = 0 }; /* the link register, the stack pointer */
+#else
+enum { FIRST_REGISTER = 7, SECOND_REGISTER = 8, SP_IS_FIRST = 1 }; /* of x86: the stack pointer, for tests */
+#endif
+
+enum { RING_SIZE = 64 << 10, TRIES = 16, PASSES = 4, EVENTS_MAX = 4096 };
+
+struct watch_event {
+	int fd;
+	uint64_t id;
+	const struct watch_spec *spec;
+};
+
+struct watch_ring {
+	uint32_t cpu;
+	int fd; /* an event that never occurs */
+	struct perf_ring ring;
+};
+
+struct watch_events {
+	struct watch_specs specs;
+	struct watch_ring *rings;
+	size_t n_rings;
+	struct watch_event *list; /* in order of their ids */
+	size_t n, room;
+	struct watch_sample *samples; /* that have been read, but not passed on */
+	size_t n_samples, samples_room;
+	struct buf scratch;
+	uint64_t lost, n_read;
+};
+
+struct tids {
+	uint32_t *list;
+	size_t n, room;
+};
+
+static int read_tids(pid_t pid, struct tids *ret)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct dirent *e;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	if (!dir)
+		return -ESRCH;
+	ret->n = 0;
+	while ((e = readdir(dir))) {
+		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
+
+		if (tid && array_reserve(ret->list, ret->n, &ret->room) < 0)
+			return -ENOMEM;
+		if (tid)
+			ret->list[ret->n++] = tid;
+	}
+	return 0;
+}
+
+static bool has_tid(const struct tids *t, uint32_t tid)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->list[i] == tid)
+			return true;
+	return false;
+}
+
+static struct perf_event_attr attr_of(const struct watch_spec *s)
+{
+	const uint64_t words[5] = { s->breakpoint ? 0 : s->config, 0, 0, 0, 0 };
+	struct perf_event_attr attr =
+	    perf_event_default_attr(s->breakpoint ? PERF_TYPE_BREAKPOINT : PERF_TYPE_TRACEPOINT, words);
+
+	attr.inherit = attr.inherit_thread = 1;
+	/* An entry causes no wake-up: what matters is how long the call takes. */
+	attr.wakeup_events = s->role != WATCH_ENTER;
+	if (!s->breakpoint)
+		return attr;
+	attr.bp_type = HW_BREAKPOINT_X;
+	attr.bp_addr = s->config;
+	attr.bp_len = sizeof(long);
+	attr.exclude_kernel = 1;
+	/* Addresses are others in the next program. */
+	attr.remove_on_exec = 1;
+	attr.sample_type |= PERF_SAMPLE_REGS_USER;
+	attr.sample_regs_user = 1ull << FIRST_REGISTER | 1ull << SECOND_REGISTER;
+	return attr;
+}
+
+static void explain(int rc, const struct watch_spec *s, struct reason *why)
+{
+	if (rc == -ENOSPC)
+		reason_set(why, rc,
+			   "the CPU has too few breakpoint registers for all places that are watched in this process "
+			   "(of most cores: 6; --longer-than takes one for each end of the function)");
+	else
+		perf_event_explain(why, rc,
+				   s->breakpoint ? "inserting a breakpoint (perf_event_open)"
+						 : "watching a tracepoint (perf_event_open)",
+				   RING_SIZE);
+}
+
+static int open_one(struct watch_events *e, const struct watch_ring *r, const struct watch_spec *s, uint32_t tid,
+		    struct reason *why)
+{
+	struct perf_event_attr attr = attr_of(s);
+	struct watch_event event = { .fd = -1, .spec = s };
+	int rc = perf_event_open(&attr, (pid_t)tid, (int)r->cpu, &event.fd);
+
+	if (rc == 0 && *s->filter)
+		rc = perf_event_control(event.fd, PERF_EVENT_IOC_SET_FILTER, (unsigned long)s->filter);
+	if (rc == 0)
+		rc = perf_event_control(event.fd, PERF_EVENT_IOC_SET_OUTPUT, (unsigned long)r->fd);
+	if (rc == 0)
+		rc = perf_event_control(event.fd, PERF_EVENT_IOC_ID, (unsigned long)&event.id);
+	if (rc == 0)
+		rc = array_reserve(e->list, e->n, &e->room);
+	if (rc == 0)
+		e->list[e->n++] = event;
+	else
+		closep(&event.fd);
+	if (rc < 0 && rc != -ESRCH)
+		explain(rc, s, why);
+	return rc;
+}
+
+static int open_thread(struct watch_events *e, uint32_t tid, struct reason *why)
+{
+	int rc = 0;
+
+	if (e->n > EVENTS_MAX)
+		return reason_set(why, -E2BIG, "the process has too many threads on this number of CPUs to be watched");
+	for (size_t i = 0; i < e->specs.n; i++)
+		for (size_t n = 0; n < e->n_rings; n++) {
+			rc = open_one(e, &e->rings[n], &e->specs.list[i], tid, why);
+			/* The thread has ended. */
+			if (rc == -ESRCH)
+				return 0;
+			if (rc < 0)
+				return rc;
+		}
+	return 0;
+}
+
+static void close_events(struct watch_events *e)
+{
+	for (size_t i = 0; i < e->n; i++)
+		closep(&e->list[i].fd);
+	e->n = 0;
+}
+
+/*
+ * A thread that was created meanwhile has inherited some events, or none. With those that it lacks it would have others
+ * twice, so that all are opened again.
+ */
+static int open_threads(struct watch_events *e, pid_t pid, struct reason *why)
+{
+	struct tids before = { 0 }, now = { 0 };
+	bool complete = false;
+	int rc = read_tids(pid, &before);
+
+	for (unsigned i = 0; i < TRIES && rc == 0 && !complete; i++) {
+		struct tids swap;
+
+		close_events(e);
+		for (size_t k = 0; k < before.n && rc == 0; k++)
+			rc = open_thread(e, before.list[k], why);
+		if (rc == 0)
+			rc = read_tids(pid, &now);
+		complete = rc == 0;
+		for (size_t k = 0; complete && k < now.n; k++)
+			complete = has_tid(&before, now.list[k]);
+		swap = before;
+		before = now;
+		now = swap;
+	}
+	free(before.list);
+	free(now.list);
+	if (rc == 0 && !complete)
+		return reason_set(why, -EAGAIN, "the process creates threads faster than they can be watched");
+	return rc == 0 && !e->n ? -ESRCH : rc;
+}
+
+static int open_ring(struct watch_events *e, const struct watch_opening *o, uint32_t cpu, struct reason *why)
+{
+	struct perf_event_attr attr =
+	    perf_event_default_attr(PERF_TYPE_SOFTWARE, (const uint64_t[5]){ PERF_COUNT_SW_DUMMY, 0, 0, 0, 0 });
+	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
+	struct watch_ring *r = &e->rings[e->n_rings];
+	int rc;
+
+	*r = (struct watch_ring){ .cpu = cpu, .fd = -1 };
+	attr.exclude_kernel = 1;
+	rc = perf_event_open(&attr, o->pid, (int)cpu, &r->fd);
+	if (rc == -ENODEV)
+		return 0;
+	if (rc == 0)
+		rc = perf_ring_map(r->fd, RING_SIZE, 0, &r->ring);
+	if (rc == 0 && epoll_ctl(o->poll_fd, EPOLL_CTL_ADD, r->fd, &wanted) < 0)
+		rc = -errno;
+	e->n_rings++;
+	if (rc < 0 && rc != -ESRCH)
+		perf_event_explain(why, rc, "mapping the ring of hits (perf_event_open)", RING_SIZE);
+	return rc;
+}
+
+int watch_events_open(const struct watch_opening *o, struct watch_specs *specs, struct watch_events **ret,
+		      struct reason *why)
+{
+	struct watch_events *e = calloc(1, sizeof(*e));
+	int rc = 0;
+
+	if (!e)
+		return -ENOMEM;
+	e->specs = *specs;
+	e->rings = calloc(o->n_cpus + 1, sizeof(*e->rings));
+	if (!e->rings)
+		rc = -ENOMEM;
+	for (size_t n = 0; n < o->n_cpus && rc == 0; n++)
+		rc = open_ring(e, o, o->cpus[n], why);
+	if (rc == 0)
+		rc = open_threads(e, o->pid, why);
+	if (rc < 0) {
+		e->specs = (struct watch_specs){ 0 };
+		watch_events_free(e);
+		return rc;
+	}
+	*specs = (struct watch_specs){ 0 };
+	*ret = e;
+	return 0;
+}
+
+struct watch_events *watch_events_free(struct watch_events *e)
+{
+	if (!e)
+		return NULL;
+	close_events(e);
+	for (size_t n = 0; n < e->n_rings; n++) {
+		perf_ring_unmap(&e->rings[n].ring);
+		closep(&e->rings[n].fd);
+	}
+	watch_specs_done(&e->specs);
+	buf_done(&e->scratch);
+	free(e->samples);
+	free(e->rings);
+	free(e->list);
+	free(e);
+	return NULL;
+}
+
+void watch_events_enable(struct watch_events *e, bool enabled)
+{
+	for (size_t i = 0; i < e->n; i++)
+		perf_event_control(e->list[i].fd, enabled ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
+}
+
+static const struct watch_spec *find_spec(const struct watch_events *e, uint64_t id)
+{
+	size_t low = 0, high = e->n;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (e->list[middle].id == id)
+			return e->list[middle].spec;
+		if (e->list[middle].id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+static void add_sample(struct watch_events *e, struct reader *body)
+{
+	uint64_t id, ip, abi = 0, first = 0, second = 0;
+	struct watch_sample s;
+	uint32_t cpu, zero;
+
+	if (rd_u64(body, &id) < 0 || rd_u64(body, &ip) < 0 || rd_u32(body, &s.pid) < 0 || rd_u32(body, &s.tid) < 0 ||
+	    rd_u64(body, &s.time) < 0 || rd_u32(body, &cpu) < 0 || rd_u32(body, &zero) < 0)
+		return;
+	s.spec = find_spec(e, id);
+	if (!s.spec)
+		return;
+	if (s.spec->breakpoint && rd_u64(body, &abi) == 0 && abi && rd_u64(body, &first) == 0)
+		rd_u64(body, &second);
+	s.sp = SP_IS_FIRST ? first : second;
+	s.lr = SP_IS_FIRST ? 0 : first;
+	s.order = e->n_read++;
+	if (array_reserve(e->samples, e->n_samples, &e->samples_room) < 0)
+		e->lost++;
+	else
+		e->samples[e->n_samples++] = s;
+}
+
+static void add_record(struct watch_events *e, uint32_t type, struct reader *body)
+{
+	uint64_t id, lost;
+
+	if (type == PERF_RECORD_SAMPLE)
+		add_sample(e, body);
+	else if (type == PERF_RECORD_LOST && rd_u64(body, &id) == 0 && rd_u64(body, &lost) == 0)
+		e->lost += lost;
+}
+
+static void read_ring(struct watch_events *e, struct watch_ring *r)
+{
+	struct reader all;
+
+	buf_clear(&e->scratch);
+	if (perf_ring_read(&r->ring, &e->scratch) < 0)
+		e->lost++;
+	perf_ring_release(&r->ring);
+	all = reader_of(e->scratch.data, e->scratch.size);
+	for (;;) {
+		uint32_t type;
+		uint16_t misc, size;
+		const uint8_t *bytes;
+		struct reader body;
+
+		if (rd_u32(&all, &type) < 0 || rd_u16(&all, &misc) < 0 || rd_u16(&all, &size) < 0 || size < 8 ||
+		    rd_bytes(&all, size - 8u, &bytes) < 0)
+			return;
+		body = reader_of(bytes, size - 8u);
+		add_record(e, type, &body);
+	}
+}
+
+static void read_rings(struct watch_events *e)
+{
+	for (size_t n = 0; n < e->n_rings; n++)
+		if (e->rings[n].ring.page)
+			read_ring(e, &e->rings[n]);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct watch_sample *x = a, *y = b;
+
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static uint64_t newest(const struct watch_events *e)
+{
+	uint64_t time = 0;
+
+	for (size_t i = 0; i < e->n_samples; i++)
+		time = MAX(time, e->samples[i].time);
+	return time;
+}
+
+/*
+ * Of a thread that moves to a CPU whose ring is read later, a sample may be missing when its successor is read. Reading
+ * all rings once more finds those that are older than what the first reading found.
+ */
+uint64_t watch_events_read(struct watch_events *e, void (*fn)(void *data, const struct watch_sample *s), void *data)
+{
+	uint64_t until, lost;
+
+	read_rings(e);
+	for (unsigned pass = 0; pass < PASSES && e->n_samples; pass++) {
+		size_t n = 0;
+
+		until = newest(e);
+		read_rings(e);
+		qsort(e->samples, e->n_samples, sizeof(*e->samples), by_time);
+		while (n < e->n_samples && e->samples[n].time <= until)
+			fn(data, &e->samples[n++]);
+		e->n_samples -= n;
+		memmove(e->samples, e->samples + n, e->n_samples * sizeof(*e->samples));
+	}
+	lost = e->lost;
+	e->lost = 0;
+	return lost;
+}
+
+void watch_events_count(const struct watch_events *e, uint64_t *ret)
+{
+	uint64_t values[4];
+
+	for (size_t i = 0; i < e->n; i++) {
+		const struct watch_spec *s = e->list[i].spec;
+
+		if ((s->role == WATCH_REACHED || s->role == WATCH_ENDS) &&
+		    read(e->list[i].fd, values, sizeof(values)) == sizeof(values))
+			ret[s->slot] += values[0];
+	}
+}

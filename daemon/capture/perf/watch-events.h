@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel's events for the watch points of one process: each is opened for all threads on all CPUs, and inherited by
+ * later threads. Their samples go to one ring for each CPU. They end with this daemon. Capture thread only.
+ */
+#ifndef CSIGHT_DAEMON_CAPTURE_WATCH_EVENTS_H
+#define CSIGHT_DAEMON_CAPTURE_WATCH_EVENTS_H
+
+#include "daemon/capture/perf/perf-event.h"
+#include "daemon/capture/perf/watch-places.h"
+
+struct watch_events;
+
+struct watch_sample {
+	const struct watch_spec *spec;
+	uint32_t pid, tid;
+	uint64_t time;   /* in the records' clock */
+	uint64_t sp, lr; /* 0 at tracepoints */
+	uint64_t order;  /* among samples of one time */
+};
+
+struct watch_opening {
+	pid_t pid;
+	const uint32_t *cpus; /* that are online */
+	size_t n_cpus;
+	int poll_fd; /* becomes readable at a hit */
+};
+
+/*
+ * Opens all events, disabled, and takes specs on success. -ESRCH: the process has ended; -EAGAIN: it creates threads
+ * all the time; and errors of perf_event_open(). Sets why.
+ */
+int watch_events_open(const struct watch_opening *o, struct watch_specs *specs, struct watch_events **ret,
+		      struct reason *why);
+struct watch_events *watch_events_free(struct watch_events *e);
+void watch_events_enable(struct watch_events *e, bool enabled);
+
+/*
+ * Passes on samples, those of each thread in their order. Returns the number of samples that the kernel dropped since
+ * the last call, of which watch_events_count() knows.
+ */
+uint64_t watch_events_read(struct watch_events *e, void (*fn)(void *data, const struct watch_sample *s), void *data);
+
+/* Adds how often the events of each slot occurred, apart from WATCH_LEAVE and WATCH_ENTER, to ret[EMU_WATCHES_MAX]. */
+void watch_events_count(const struct watch_events *e, uint64_t *ret);
+
+#endif

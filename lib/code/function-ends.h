@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finds the instructions at which an A64 function may return to its caller: its RETs, and those of the functions that
+ * it jumps to, by following direct branches from its entry. The bytes may be hostile.
+ */
+#ifndef CSIGHT_CODE_FUNCTION_ENDS_H
+#define CSIGHT_CODE_FUNCTION_ENDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/reason.h"
+
+enum { FUNCTION_ENDS_INSTRUCTIONS_MAX = 1 << 16 };
+
+struct function_ends {
+	uint64_t *places; /* ascending; owned by the caller */
+	size_t room, n;
+	bool loops; /* it jumps to its own beginning */
+};
+
+/*
+ * start, end: of the function, in the code that read() returns an instruction of (false: there is none). ret has places
+ * and room. -EOPNOTSUPP: it leaves in a way that does not show where it returns, -E2BIG: there are too many ends, or it
+ * is too large; both with why.
+ */
+int function_ends_find(uint64_t start, uint64_t end, bool (*read)(void *data, uint64_t at, uint32_t *ret), void *data,
+		       struct function_ends *ret, struct reason *why);
+
+#endif

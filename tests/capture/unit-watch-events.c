@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/capture/perf/watch-events.c and watch-places.c on this machine's kernel: a child calls a function in several
+ * threads, some of which do not exist yet when it is watched.
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/capture/perf/watch-events.h"
+#include "lib/base/util.h"
+#include "tests/unit.h"
+
+enum { CALLS = 50, THREADS = 5 };
+
+static _Atomic unsigned calls;
+
+__attribute__((noinline, aligned(16))) static void probed(void)
+{
+	atomic_fetch_add(&calls, 1);
+}
+
+static void *work(void *data)
+{
+	for (unsigned i = 0; i < CALLS; i++)
+		probed();
+	return NULL;
+}
+
+static void pass(int fd)
+{
+	char c;
+
+	if (read(fd, &c, 1) != 1)
+		_exit(1);
+}
+
+static pid_t start_child(int go[2], int ready[2])
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (write(ready[1], "", 1) != 1)
+		_exit(1);
+	pass(go[0]);
+	work(NULL);
+	for (unsigned i = 1; i < THREADS; i++) {
+		pthread_t t;
+
+		/* An event that threads cannot inherit would have this fail. */
+		if (pthread_create(&t, NULL, work, NULL) != 0)
+			_exit(2);
+		pthread_join(t, NULL);
+	}
+	if (fork() == 0) {
+		probed();
+		_exit(0);
+	}
+	wait(NULL);
+	_exit(0);
+}
+
+static unsigned hits, foreign;
+static uint64_t last;
+static pid_t child;
+
+static void on_sample(void *data, const struct watch_sample *s)
+{
+	hits++;
+	foreign += s->pid != (uint32_t)child || s->spec->slot != 3 || s->time < last || !s->sp;
+	last = s->time;
+}
+
+static void test_hits(const struct capture_watch_list *list, int poll_fd)
+{
+	uint32_t cpus[64];
+	struct watch_opening o = { .cpus = cpus, .poll_fd = poll_fd };
+	struct watch_specs specs = { 0 };
+	struct watch_events *e = NULL;
+	struct reason why = { "" };
+	uint64_t counts[EMU_WATCHES_MAX] = { 0 };
+	struct epoll_event event;
+	int go[2], ready[2], status = 0;
+
+	for (long n = sysconf(_SC_NPROCESSORS_ONLN); o.n_cpus < ELEMENTS(cpus) && (long)o.n_cpus < n; o.n_cpus++)
+		cpus[o.n_cpus] = (uint32_t)o.n_cpus;
+	if (!CHECK(pipe2(go, O_CLOEXEC) == 0 && pipe2(ready, O_CLOEXEC) == 0))
+		return;
+	o.pid = child = start_child(go, ready);
+	pass(ready[0]);
+	CHECK_EQ(watch_places_find(child, list, 3, &specs, &why), 0);
+	if (watch_events_open(&o, &specs, &e, &why) < 0) {
+		unit_skip("hits of a breakpoint", why.text);
+		watch_specs_done(&specs);
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+		return;
+	}
+	watch_events_enable(e, true);
+	CHECK_EQ(epoll_wait(poll_fd, &event, 1, 0), 0);
+	CHECK(write(go[1], "", 1) == 1);
+	CHECK_EQ(epoll_wait(poll_fd, &event, 1, 10000), 1);
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	CHECK_EQ(watch_events_read(e, on_sample, NULL), 0);
+	CHECK_EQ(hits, THREADS * CALLS);
+	CHECK_EQ(foreign, 0);
+	watch_events_count(e, counts);
+	CHECK_EQ(counts[3], THREADS * CALLS);
+	watch_events_free(e);
+}
+
+static void test_refused(struct capture_watch_list *list)
+{
+	struct watch_specs specs = { 0 };
+	struct emu_watch *w = &list->watches[3];
+	struct reason why = { "" };
+
+	list->ends[3].loops = true;
+	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -EOPNOTSUPP);
+	list->ends[3].loops = false;
+	w->place = 0xffffffff81000000;
+	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -ENOENT);
+	w->place = (uint64_t)(uintptr_t)&calls & ~3ull; /* not executable */
+	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -ENOENT);
+	w->place = 0;
+	w->inode = 1234567;
+	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -ENOENT);
+	w->kind = EMU_WATCH_CALL;
+	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -EOPNOTSUPP);
+	*w = (struct emu_watch){ .kind = EMU_WATCH_SIGNAL, .place = SIGKILL };
+	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -EOPNOTSUPP);
+	CHECK_EQ(specs.n, 0);
+	watch_specs_done(&specs);
+}
+
+int main(void)
+{
+	struct capture_watch_list list = { 0 };
+	int poll_fd = epoll_create1(EPOLL_CLOEXEC);
+
+	list.watches[3] = (struct emu_watch){ .kind = EMU_WATCH_POINT, .place = (uintptr_t)probed };
+	test_hits(&list, poll_fd);
+	test_refused(&list);
+	return unit_end();
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Plants events for triggers of real trace units, and counts them itself. Waits for a line on standard input, plants,
+ * prints what it planted, waits again, and ends.
+ *
+ * usage: planted [storm SECONDS | exit STATUS | crash | abort]
+ *
+ * Prints: calls of marked(); calls of request(), of which as many returned, and of these at least and at most as many
+ * were longer than LIMIT by its own clock; the same for sleeps; signals. A call is at least as long as what it measures
+ * within, and at most as long as what its caller measures.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "program.h"
+
+enum { THREADS = 4, ROUNDS = 250, LIMIT_NS = 4000000, LONG_NS = 5000000, SLEEP_NS = 6000000, SHORT_SLEEP_NS = 100000 };
+
+static _Atomic unsigned long marks, requests, returned, least, most, sleeps_least, sleeps_most, signals;
+static _Thread_local jmp_buf back;
+static volatile uint64_t sink;
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+apart void marked(unsigned n)
+{
+	sink += n;
+	marks++;
+}
+
+static apart void compute(uint64_t ns)
+{
+	uint64_t end = now() + ns;
+
+	do
+		sink++;
+	while (now() < end);
+}
+
+/* Measures the time within. */
+apart uint64_t request(uint64_t ns, unsigned depth, int jump)
+{
+	uint64_t begin = now(), within = 0;
+
+	requests++;
+	if (depth)
+		within = request(ns, depth - 1, jump);
+	else if (ns)
+		compute(ns);
+	if (jump)
+		longjmp(back, 1);
+	if (now() - begin >= LIMIT_NS)
+		least++;
+	return within + 1;
+}
+
+static void call(uint64_t ns, unsigned depth)
+{
+	uint64_t begin = now();
+
+	request(ns, depth, 0);
+	/* Each of a recursion is. */
+	if (now() - begin >= LIMIT_NS)
+		most += depth + 1;
+	returned += depth + 1;
+}
+
+static apart void leave_calls(void)
+{
+	if (setjmp(back) == 0)
+		request(0, 1, 1);
+}
+
+static void rest(uint64_t ns)
+{
+	const struct timespec t = { 0, (long)ns };
+	uint64_t begin = now();
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	sleeps_least += ns >= LIMIT_NS;
+	sleeps_most += now() - begin >= LIMIT_NS;
+}
+
+static void *plant(void *unused)
+{
+	(void)unused;
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		marked(i);
+		call(i % 10 == 0 ? LONG_NS : 0, i % 7 == 0 ? 2 : 0);
+		if (i % 50 == 25)
+			leave_calls();
+		rest(i % 25 == 0 ? SLEEP_NS : SHORT_SLEEP_NS);
+		if (i % 50 == 0)
+			raise(SIGUSR1);
+	}
+	return NULL;
+}
+
+static void on_signal(int number)
+{
+	signals += number == SIGUSR1;
+}
+
+static void storm(unsigned long seconds)
+{
+	uint64_t end = now() + seconds * 1000000000, others = 0;
+
+	while (now() < end) {
+		marked(1);
+		others++;
+	}
+	printf("%lu %llu\n", (unsigned long)marks, (unsigned long long)others);
+}
+
+static void wait_for_line(void)
+{
+	char c;
+
+	while (read(STDIN_FILENO, &c, 1) == 1 && c != '\n')
+		;
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "";
+	pthread_t t;
+
+	signal(SIGUSR1, on_signal);
+	puts("ready");
+	fflush(stdout);
+	wait_for_line();
+	if (strcmp(how, "storm") == 0) {
+		storm(argc > 2 ? strtoul(argv[2], NULL, 0) : 1);
+	} else if (!*how) {
+		for (unsigned i = 1; i < THREADS; i++) {
+			if (pthread_create(&t, NULL, plant, NULL) != 0)
+				return 1;
+			pthread_join(t, NULL);
+		}
+		plant(NULL);
+		printf("%lu %lu %lu %lu %lu %lu %lu %lu\n", marks, requests, returned, least, most, sleeps_least,
+		       sleeps_most, signals);
+	} else {
+		marked(1);
+	}
+	fflush(stdout);
+	if (!*how || strcmp(how, "storm") == 0)
+		wait_for_line();
+	if (strcmp(how, "crash") == 0)
+		*(volatile int *)NULL = 1;
+	if (strcmp(how, "abort") == 0)
+		abort();
+	return argc > 2 ? atoi(argv[2]) : 0;
+}
