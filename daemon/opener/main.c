@@ -49,13 +49,14 @@ static int run(int listener)
 
 	for (;;) {
 		struct pollfd p = { n < CHILDREN_MAX ? listener : -1, POLLIN, 0 };
-		int rc = poll(&p, 1, n ? LOOK_MS : IDLE_MS), client;
+		bool idle = n == 0;
+		int rc = poll(&p, 1, idle ? IDLE_MS : LOOK_MS), client;
 
 		if (rc < 0 && errno != EINTR)
 			return -errno;
 		while (n && waitpid(-1, NULL, WNOHANG) > 0)
 			n--;
-		if (rc == 0 && n == 0)
+		if (rc == 0 && idle)
 			return 0;
 		if (rc <= 0 || !(p.revents & POLLIN))
 			continue;

@@ -67,6 +67,21 @@ for user in USERS:
         p.end()
 
 
+# csight-opener ends when nobody has asked for a while, and however often it is started, its socket stays.
+p = Program("alice", program=pwd.getpwnam("alice").pw_dir + "/bin/stripped")
+until(lambda: p.pid in armed())
+p.send("b")
+for n in range(8):
+    run("systemctl", "stop", "csight-opener.service")
+    s = p.snapshot()
+    if not isinstance(s, dict) or p.calls(s["id"], "before_event") != 1:
+        break
+ok("csight-opener starts as often as it is needed", n == 7, unit("csight-opener.socket", "Result"))
+time.sleep(2)
+ok("it does not end after each file", unit("csight-opener", "ActiveState") == "active", unit("csight-opener", "ActiveState"))
+p.end()
+
+
 def restart(programs):
     run("systemctl", "restart", "csightd")
 
