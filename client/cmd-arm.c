@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/container.h"
 #include "client/format.h"
 #include "client/function-lookup.h"
 #include "lib/base/buf.h"
@@ -33,6 +34,7 @@ enum {
 	OPTION_EXE,
 	OPTION_UNIT,
 	OPTION_CGROUP,
+	OPTION_CONTAINER,
 	OPTION_TREE,
 	OPTION_USER
 };
@@ -54,6 +56,7 @@ static const struct verb_option arm_options[] = {
 	[OPTION_EXE] = { "exe", 0, "FILE", "processes that execute this program, now and later" },
 	[OPTION_UNIT] = { "unit", 0, "NAME", "processes of this unit of systemd, now and later" },
 	[OPTION_CGROUP] = { "cgroup", 0, "PATH", "processes in this control group, now and later" },
+	[OPTION_CONTAINER] = { "container", 0, "ID", "processes of this running container, now and later" },
 	[OPTION_TREE] = { "tree", 0, "N", "this process and its descendants, now and later" },
 	[OPTION_USER] = { "user", 0, "NAME", "processes of this user, now and later" },
 	{ 0 },
@@ -69,7 +72,7 @@ struct arm {
 	struct csight_arm_options options;
 	struct csight_rule rule;
 	bool stands; /* the rule is set */
-	char exe[PATH_MAX], unit[NAME_MAX + 1];
+	char exe[PATH_MAX], unit[NAME_MAX + 1], group[PATH_MAX];
 	const char *functions[FUNCTIONS_MAX];
 	size_t n_functions;
 	struct buf filter; /* address filters: that of --filter, then one for each function */
@@ -139,6 +142,23 @@ static int arm_add_functions(struct arm *a, pid_t pid)
 	return status;
 }
 
+/* Returns 0, or an exit status. */
+static int arm_find_container(struct arm *a, const char *id)
+{
+	int rc = container_find(id, a->group, sizeof(a->group));
+
+	a->rule.cgroup = a->group;
+	if (rc == -ENOENT)
+		client_error(
+		    "no process runs in a container %s; docker ps, podman ps, crictl ps and machinectl list them",
+		    esc(id));
+	else if (rc == -ENOTUNIQ)
+		client_error("the IDs of several containers begin with %s: more digits are required", esc(id));
+	else if (rc < 0)
+		client_error("cannot look for container %s in /proc: %s", esc(id), strerror(-rc));
+	return rc == 0 ? STATUS_OK : rc == -ENOENT ? STATUS_NOT_FOUND : STATUS_FAILED;
+}
+
 /* Adds an option of the rule. Returns 0, or an exit status. */
 static int arm_add_rule(struct client *c, struct arm *a, int option, const char *value)
 {
@@ -166,6 +186,8 @@ static int arm_add_rule(struct client *c, struct arm *a, int option, const char 
 		r->cgroup =
 		    strncmp(value, CGROUP_ROOT "/", strlen(CGROUP_ROOT "/")) == 0 ? value + strlen(CGROUP_ROOT) : value;
 		break;
+	case OPTION_CONTAINER:
+		return arm_find_container(a, value);
 	case OPTION_TREE:
 		if (parse_u64(value, INT32_MAX, &number) < 0 || number == 0)
 			return client_usage(c, "--tree: '%s' is not a process ID", esc(value));
@@ -226,6 +248,7 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 		case OPTION_EXE:
 		case OPTION_UNIT:
 		case OPTION_CGROUP:
+		case OPTION_CONTAINER:
 		case OPTION_TREE:
 		case OPTION_USER:
 			c->status = arm_add_rule(c, arm, o, value);
