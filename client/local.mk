@@ -11,7 +11,7 @@ csight_SOURCES = \
 	client/doctor-programs.c client/doctor-rights.c client/doctor-use.c \
 	client/finder.c client/finder.h client/format.c client/format.h \
 	client/function-name.c client/function-name.h \
-	client/function-lookup.c client/function-lookup.h client/guest.c client/guest.h \
+	client/function-lookup.c client/function-lookup.h client/group.c client/group.h client/guest.c client/guest.h \
 	client/http-server.c client/http-server.h client/local-decode.c client/local-decode.h \
 	client/output-files.c client/output-files.h client/selection.c client/selection.h client/show-json.c client/show-json.h \
 	client/similar.c client/similar.h client/cmd-wait.c client/cmd-watch.c client/cmd-triggers.c client/assertion.c client/assertion.h \

@@ -7,6 +7,7 @@
 
 #include "client/format.h"
 #include "client/bundle.h"
+#include "client/group.h"
 #include "client/named-store.h"
 #include "client/trace-store.h"
 #include "client/unnamed.h"
@@ -17,7 +18,7 @@
 
 bool named_store_is_path(const char *name)
 {
-	return strchr(name, '/') || access(name, F_OK) == 0;
+	return strchr(name, '/') || strncmp(name, GROUP_PREFIX, strlen(GROUP_PREFIX)) == 0 || access(name, F_OK) == 0;
 }
 
 /* The store of a file; of a directory its file store. -ENOENT for a directory without one. */
@@ -236,7 +237,10 @@ int named_store_read(struct client *c, const char *name, struct named_store *ret
 
 int named_store_open(struct client *c, const char *name, struct named_store *ret)
 {
-	int rc = named_store_is_path(name) ? open_named_file(c, name, ret) : open_snapshot_store(c, name, ret);
+	bool group = strncmp(name, GROUP_PREFIX, strlen(GROUP_PREFIX)) == 0;
+	int rc = group                       ? group_open_store(c, name, &ret->fd)
+		 : named_store_is_path(name) ? open_named_file(c, name, ret)
+					     : open_snapshot_store(c, name, ret);
 
 	return rc == STATUS_OK ? named_store_read(c, name, ret) : rc;
 }

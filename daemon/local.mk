@@ -27,7 +27,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/limits.c daemon/limits.h \
 	daemon/listener.c daemon/listener.h \
 	daemon/failure.c daemon/failure.h \
-	daemon/methods.c daemon/methods.h daemon/methods-internal.h daemon/methods-process.c \
+	daemon/group.c daemon/group.h daemon/methods.c daemon/methods.h daemon/methods-internal.h daemon/methods-process.c \
 	daemon/annotation.c daemon/annotation.h \
 	daemon/notify.c daemon/notify.h \
 	daemon/opener.c daemon/opener.h \

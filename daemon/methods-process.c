@@ -5,6 +5,7 @@
 
 #include "daemon/daemon.h"
 #include "daemon/failure.h"
+#include "daemon/group.h"
 #include "daemon/methods-internal.h"
 #include "daemon/request.h"
 #include "daemon/spool.h"
@@ -173,6 +174,7 @@ struct snapshot_call {
 	pid_t pid;
 	bool no_wait;
 	bool arms; /* the process is being armed for it */
+	bool group;
 };
 
 /* A request that arms its process leaves it armed, whatever becomes of the snapshot. */
@@ -222,6 +224,8 @@ static void on_request_ended(void *data, enum request_result result, const struc
 
 	report_arming(sc);
 	report_refusal(sc, result, reason, limit);
+	if (sc->group && result != REQUEST_DONE)
+		group_release(d, sc->pid, sc->call->by.uid);
 	switch (result) {
 	case REQUEST_DONE:
 		on = methods_object_of_snapshot(s);
@@ -248,11 +252,13 @@ void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *
 {
 	struct request_options options = { .uid = c->by.uid, .progress = on_request_phase, .ended = on_request_ended };
 	struct snapshot_call *sc;
+	struct snapshot_group group = { .n = 0 };
 	const char *bad;
 	uid_t by = c->by.uid; /* an error reply frees the call */
 	bool no_wait = false;
 
-	if (!get_flag(c, c->parameters, "noArm", &options.no_arm) || !get_flag(c, c->parameters, "noWait", &no_wait))
+	if (!group_read(d, c, &group) || !get_flag(c, c->parameters, "noArm", &options.no_arm) ||
+	    !get_flag(c, c->parameters, "noWait", &no_wait))
 		return;
 	if (annotation_read(c->parameters, &options.annotation, &bad) < 0) {
 		call_invalid(c, bad);
@@ -275,6 +281,7 @@ void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *
 		failure_process(c, WIRE_SNAPSHOT_FAILED, s->pid, strerror(ENOMEM));
 		return;
 	}
-	*sc = (struct snapshot_call){ .daemon = d, .call = c, .pid = s->pid, .no_wait = no_wait };
+	*sc = (struct snapshot_call){ .daemon = d, .call = c, .pid = s->pid, .no_wait = no_wait, .group = group.n > 0 };
+	group_begin(d, c, s->target, &group, &options.annotation);
 	request_begin(d->requests, s->target, &options);
 }

@@ -179,7 +179,12 @@ struct capture_watch_state {
 struct capture_watching {
 	/* Replaces the list. On failure, with why, the former list remains in effect. */
 	int (*set)(struct capture_source *s, const struct capture_watch_list *list, struct reason *why);
-	/* Lets the rings continue, if a hit has frozen them. */
+	/*
+	 * Freezes the rings at once, as a hit does, while no operation on them runs; copy() or release() follows. NULL:
+	 * the source cannot.
+	 */
+	void (*freeze)(struct capture_source *s);
+	/* Lets the rings continue, if a hit or freeze() has frozen them. */
 	int (*release)(struct capture_source *s);
 	/* Makes the next hit of a place that has at least this value freeze the rings. */
 	void (*hold)(struct capture_source *s, uint32_t place, uint64_t least);

@@ -104,4 +104,8 @@ int csight_options_read(void *ret, size_t known, const void *from);
 /* Fills a caller's struct, which begins with the size that the caller has set, from one of known bytes. -EINVAL. */
 int csight_options_write(void *ret, size_t known, const void *from);
 
+/* Begins a call of Snapshot, and sets *ret to its parameters. */
+int csight_snapshot_parameters(struct csight *c, pid_t pid, const struct csight_snapshot_options *options,
+			       json_object **ret);
+
 #endif

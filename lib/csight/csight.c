@@ -410,8 +410,8 @@ static const char *add_labels(json_object *o, const char *const *labels)
 	return NULL;
 }
 
-int csight_snapshot_with(struct csight *c, pid_t pid, const struct csight_snapshot_options *options,
-			 csight_progress_fn progress, void *userdata, struct csight_object **ret)
+int csight_snapshot_parameters(struct csight *c, pid_t pid, const struct csight_snapshot_options *options,
+			       json_object **ret)
 {
 	struct csight_snapshot_options known;
 	int rc = csight_options_read(&known, sizeof(known), options);
@@ -434,6 +434,18 @@ int csight_snapshot_with(struct csight *c, pid_t pid, const struct csight_snapsh
 		json_object_put(o);
 		return csight_set_error(c, -EINVAL, "the label '%s' is not NAME=VALUE", bad);
 	}
+	*ret = o;
+	return 0;
+}
+
+int csight_snapshot_with(struct csight *c, pid_t pid, const struct csight_snapshot_options *options,
+			 csight_progress_fn progress, void *userdata, struct csight_object **ret)
+{
+	json_object *o;
+	int rc = csight_snapshot_parameters(c, pid, options, &o);
+
+	if (rc < 0)
+		return rc;
 	return csight_call_for_field(c, (struct csight_request){ INTERFACE "Snapshot", o, true, progress, userdata },
 				     "snapshot", ret);
 }

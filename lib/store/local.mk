@@ -10,6 +10,7 @@ lib_store_libstore_alone_la_SOURCES = \
 	lib/store/format.h \
 	lib/store/histogram.c lib/store/histogram.h \
 	lib/store/iter.c \
+	lib/store/merge.c \
 	lib/store/names.c \
 	lib/store/notes.c \
 	lib/store/numbering.c \

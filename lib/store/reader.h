@@ -95,6 +95,8 @@ struct store_rewriter {
 
 /* The store must outlive the rewriter. Call store_rewriter_done() even if this fails. */
 int store_rewriter_init(struct store_rewriter *r, const struct store *s, const struct store_meta *meta, int to);
+/* The same with the writer of another, which the caller takes back from r->writer before store_rewriter_done(). */
+int store_rewriter_share(struct store_rewriter *r, const struct store *s, struct store_writer *writer);
 void store_rewriter_done(struct store_rewriter *r);
 
 /* Writes an event with kind, time, instructions and bound of *at; f: its frame, or NULL. */

@@ -36,6 +36,12 @@ int store_rewriter_init(struct store_rewriter *r, const struct store *s, const s
 	return rc < 0 ? rc : store_create(to, meta, &r->writer);
 }
 
+int store_rewriter_share(struct store_rewriter *r, const struct store *s, struct store_writer *writer)
+{
+	r->writer = writer;
+	return make_functions(r, s);
+}
+
 void store_rewriter_done(struct store_rewriter *r)
 {
 	store_writer_free(r->writer);

@@ -255,6 +255,12 @@ int store_rename(const struct store *s, int to, const struct store_name *names);
 int store_physical(const struct store *s, int to);
 
 /*
+ * Writes a store with the threads of n stores to an empty file. Their clones must not be merged. name: of the program
+ * and the snapshot in it. -EXDEV: they have no common clock; -EBADMSG.
+ */
+int store_merge(struct store *const *from, size_t n, const char *name, int to);
+
+/*
  * Writes a redacted copy of the store to an empty file: function names, numbers, build-ids and times remain; of paths
  * only their last components, also in function names; the names of program and threads are replaced. The store's clones
  * must not be merged.

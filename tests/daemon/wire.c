@@ -153,6 +153,8 @@ static void test_parameters(void)
 		",\"parameters\":{\"pid\":{},\"id\":false}",
 		",\"parameters\":{\"rule\":{\"name\":\"\",\"tree\":-1,\"user\":\"x\"},\"first\":-1}",
 		",\"parameters\":{\"rule\":{\"user\":99999999999},\"options\":1}",
+		",\"parameters\":{\"pid\":1,\"with\":[\"1\"]}",
+		",\"parameters\":{\"pid\":1,\"with\":{\"1\":1},\"trigger\":\"\"}",
 	};
 	static const char *const flags[] = { "", ",\"more\":true", ",\"oneway\":true",
 					     ",\"more\":false,\"upgrade\":false", ",\"upgrade\":true" };

@@ -90,6 +90,17 @@ static int release(struct capture_source *source)
 	return 0;
 }
 
+static void freeze_now(struct capture_source *source)
+{
+	const struct emu_source *s = source_of(source);
+	uint32_t word = s->control;
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+	if (word & 1 || io_pwrite(s->memfd, &now, sizeof(now), (off_t)PLACE(s, held_ns)) < 0)
+		return;
+	atomic_compare_exchange_strong(&s->map->control, &word, word + 1);
+}
+
 static void hold(struct capture_source *source, uint32_t place, uint64_t least)
 {
 	const struct emu_source *s = source_of(source);
@@ -167,6 +178,7 @@ static void read_state(struct capture_source *source, enum emu_watch_kind kind, 
 
 const struct capture_watching emu_watching = {
 	.set = set_list,
+	.freeze = freeze_now,
 	.release = release,
 	.hold = hold,
 	.want = want,

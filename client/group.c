@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/format.h"
+#include "client/group.h"
+#include "client/trace-store.h"
+#include "lib/base/escape.h"
+#include "lib/base/hex.h"
+#include "lib/base/parse.h"
+#include "lib/csight/group-call.h"
+#include "lib/store/store.h"
+
+enum { NAME_SIZE = 13, WAIT_MS = 50, WAITS = 600, TREE_DEPTH = 64 };
+
+/* Returns the parent's process ID; 0: unknown. */
+static pid_t parent_of(pid_t pid)
+{
+	_cleanup_free_ char *line = NULL;
+	_cleanup_fclose_ FILE *f = NULL;
+	char path[64];
+	size_t size = 0;
+	int parent = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	while (f && !parent && getline(&line, &size, f) > 0)
+		sscanf(line, "PPid: %d", &parent);
+	return parent;
+}
+
+static bool is_in_tree(pid_t pid, pid_t root)
+{
+	for (unsigned n = 0; pid > 0 && n < TREE_DEPTH; n++, pid = parent_of(pid))
+		if (pid == root)
+			return true;
+	return false;
+}
+
+/* True if the path of a control group is one, or beneath it; or has a component of this name. */
+static bool path_matches(const char *path, enum group_kind kind, const char *value)
+{
+	size_t n = strlen(value);
+
+	if (kind == GROUP_CGROUP)
+		return strncmp(path, value, n) == 0 && (path[n] == 0 || path[n] == '/' || value[n - 1] == '/');
+	for (const char *at = path; (at = strstr(at, value)); at++)
+		if (at > path && at[-1] == '/' && (at[n] == 0 || at[n] == '/'))
+			return true;
+	return false;
+}
+
+static bool is_in_cgroup(pid_t pid, enum group_kind kind, const char *value)
+{
+	_cleanup_free_ char *line = NULL;
+	_cleanup_fclose_ FILE *f = NULL;
+	bool found = false;
+	char path[64];
+	size_t size = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+	f = fopen(path, "re");
+	while (f && !found && getline(&line, &size, f) > 0) {
+		const char *colon = strchr(line, ':'), *group = colon ? strchr(colon + 1, ':') : NULL;
+
+		line[strcspn(line, "\n")] = 0;
+		found = group && path_matches(group + 1, kind, value);
+	}
+	return found;
+}
+
+int group_find(struct client *c, enum group_kind kind, const char *value, struct group_pids *ret)
+{
+	_cleanup_object_ struct csight_object *list = NULL;
+	char unit[256];
+	uint64_t root = 0;
+	int rc;
+
+	if (kind == GROUP_TREE && (parse_u64(value, INT32_MAX, &root) < 0 || root == 0))
+		return client_usage(c, "--tree: '%s' is not a process ID", esc(value));
+	if (!*value)
+		return client_usage(c, "the name of the group is empty");
+	snprintf(unit, sizeof(unit), "%s%s", value, kind == GROUP_UNIT && !strchr(value, '.') ? ".service" : "");
+	rc = csight_targets(c->daemon, &list);
+	if (rc < 0)
+		return client_daemon_failed(c, rc);
+	for (size_t i = 0; i < csight_count(list, "targets") && ret->n < GROUP_PIDS_MAX; i++) {
+		const struct csight_object *t = csight_item(list, "targets", i);
+		pid_t pid = (pid_t)csight_number(t, "pid", 0);
+
+		if (csight_flag(t, "running") &&
+		    (kind == GROUP_TREE ? is_in_tree(pid, (pid_t)root) : is_in_cgroup(pid, kind, unit)))
+			ret->pids[ret->n++] = pid;
+	}
+	if (ret->n)
+		return 0;
+	client_error("no process of %s is armed", esc(value));
+	return STATUS_NOT_FOUND;
+}
+
+static bool has_group(const struct csight_object *snapshot, const char *name)
+{
+	for (size_t i = 0; i < csight_count(snapshot, "labels"); i++) {
+		const struct csight_object *label = csight_item(snapshot, "labels", i);
+		const char *key = csight_text(label, "name"), *value = csight_text(label, "value");
+
+		if (key && value && strcmp(key, "group") == 0 && strcmp(value, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Lists the snapshots; *ret_n of them are of the group. */
+static int list_group(struct client *c, const char *name, struct csight_object **ret, size_t *ret_n)
+{
+	int rc = csight_list(c->daemon, ret);
+
+	*ret_n = 0;
+	for (size_t i = 0; rc == 0 && i < csight_count(*ret, "snapshots"); i++)
+		*ret_n += has_group(csight_item(*ret, "snapshots", i), name);
+	return rc;
+}
+
+/* Waits until all snapshots of a group exist; some may fail. */
+static int wait_for_group(struct client *c, const char *name, size_t n, struct csight_object **ret)
+{
+	size_t found = 0;
+
+	for (unsigned tries = 0;; tries++) {
+		int rc = list_group(c, name, ret, &found);
+
+		if (rc < 0 || found >= n || tries == WAITS)
+			return rc < 0 ? client_daemon_failed(c, rc) : 0;
+		csight_object_free(*ret);
+		*ret = NULL;
+		usleep(WAIT_MS * 1000);
+	}
+}
+
+/* Waits for the decodes of a group, and reports each snapshot. */
+static int report_group(struct client *c, const struct client_annotation *a, const struct group_pids *g,
+			const char *name)
+{
+	_cleanup_object_ struct csight_object *list = NULL;
+	bool no_wait = a->options.flags & CSIGHT_NO_WAIT;
+	size_t n = 0;
+	int status = wait_for_group(c, name, g->n, &list), rc;
+
+	for (size_t i = 0; list && i < csight_count(list, "snapshots"); i++) {
+		const struct csight_object *s = csight_item(list, "snapshots", i);
+		_cleanup_object_ struct csight_object *done = NULL;
+
+		if (!has_group(s, name))
+			continue;
+		n++;
+		rc = no_wait ? 0 : csight_wait(c->daemon, csight_text(s, "id"), client_progress, c, &done);
+		client_progress_end(c);
+		if (rc < 0)
+			return client_daemon_failed(c, rc);
+		rc = client_report_snapshot(c, stdout, done ? done : s);
+		status = status ? status : rc;
+	}
+	if (n < g->n) {
+		client_error("%zu of %zu processes of the group have no snapshot: csightd's log has the reasons",
+			     g->n - n, g->n);
+		return STATUS_FAILED;
+	}
+	if (!c->json && !c->quiet)
+		printf("view all with: csight show " GROUP_PREFIX "%s\n", name);
+	return status;
+}
+
+int group_snapshot(struct client *c, struct client_annotation *a, const struct group_pids *g)
+{
+	_cleanup_object_ struct csight_object *snapshot = NULL;
+	char name[NAME_SIZE], label[NAME_SIZE + 8];
+	int rc;
+
+	hex_random(name, sizeof(name));
+	snprintf(label, sizeof(label), "group=%s", name);
+	rc = client_add_label(c, a, label);
+	if (rc != 0)
+		return rc;
+	rc = group_call_snapshot(c->daemon, &(struct group_call){ .pids = g->pids, .n = g->n, .options = &a->options },
+				 &snapshot);
+	return rc < 0 ? client_daemon_failed(c, rc) : report_group(c, a, g, name);
+}
+
+struct group_stores {
+	struct store *stores[GROUP_PIDS_MAX];
+	int fds[GROUP_PIDS_MAX];
+	size_t n;
+};
+
+static void group_stores_done(struct group_stores *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		store_close(g->stores[i]);
+		close(g->fds[i]);
+	}
+}
+
+static int open_store_of(struct client *c, const char *id, struct group_stores *g)
+{
+	int fd, rc = csight_open_file(c->daemon, id, "store", &fd);
+
+	if (rc < 0)
+		return client_daemon_failed(c, rc);
+	rc = store_open(fd, &g->stores[g->n]);
+	if (rc == 0) {
+		g->fds[g->n++] = fd;
+		return 0;
+	}
+	close(fd);
+	client_error("cannot read the store of %s: %s", esc(id), strerror(-rc));
+	return STATUS_FAILED;
+}
+
+int group_open_store(struct client *c, const char *name, int *ret_fd)
+{
+	_cleanup_(group_stores_done) struct group_stores g = { .n = 0 };
+	_cleanup_object_ struct csight_object *list = NULL;
+	const char *group = name + strlen(GROUP_PREFIX);
+	_cleanup_close_ int fd = -1;
+	int rc = client_connect(c);
+	size_t n;
+
+	if (rc != 0)
+		return rc;
+	rc = list_group(c, group, &list, &n);
+	if (rc < 0)
+		return client_daemon_failed(c, rc);
+	for (size_t i = 0; i < csight_count(list, "snapshots") && g.n < GROUP_PIDS_MAX; i++) {
+		const struct csight_object *s = csight_item(list, "snapshots", i);
+
+		if (has_group(s, group) && (rc = open_store_of(c, csight_text(s, "id"), &g)) != 0)
+			return rc;
+	}
+	if (!g.n) {
+		client_error("no snapshot has the label group=%s", esc(group));
+		return STATUS_NOT_FOUND;
+	}
+	fd = trace_store_temporary();
+	rc = fd < 0 ? -errno : store_merge(g.stores, g.n, name, fd);
+	if (rc == 0) {
+		*ret_fd = TAKE_FD(fd);
+		return 0;
+	}
+	client_error("cannot join the timelines of %s: %s", esc(name),
+		     rc == -EXDEV ? "the processes have no common clock; start them with csight run --clock=wall"
+				  : strerror(-rc));
+	return STATUS_FAILED;
+}

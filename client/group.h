@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* Groups of processes: their snapshots, frozen at one instant, have a common label group=NAME. */
+#ifndef CSIGHT_CLIENT_GROUP_H
+#define CSIGHT_CLIENT_GROUP_H
+
+#include "client/client.h"
+
+enum { GROUP_PIDS_MAX = 256 };
+
+enum group_kind { GROUP_NONE, GROUP_TREE, GROUP_CGROUP, GROUP_UNIT };
+
+struct group_pids {
+	pid_t pids[GROUP_PIDS_MAX];
+	size_t n;
+};
+
+/* Finds the targets that run and are of a group, oldest first. 0 or an exit status, after a message. */
+int group_find(struct client *c, enum group_kind kind, const char *value, struct group_pids *ret);
+
+/* Takes and reports snapshots of all. Returns an exit status. */
+int group_snapshot(struct client *c, struct client_annotation *a, const struct group_pids *g);
+
+#define GROUP_PREFIX "group:"
+
+/* Sets *ret_fd to a temporary store of a group, "group:NAME". 0 or an exit status, after a message. */
+int group_open_store(struct client *c, const char *name, int *ret_fd);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <string.h>
+
+#include "daemon/daemon.h"
+#include "daemon/failure.h"
+#include "daemon/group.h"
+#include "daemon/methods-internal.h"
+#include "daemon/policy.h"
+#include "daemon/request.h"
+#include "lib/base/escape.h"
+#include "lib/base/log.h"
+
+/* The request of a member, which no call waits for. */
+struct group_request {
+	struct daemon *daemon;
+	struct audit_actor by;
+	pid_t pid;
+};
+
+struct group_thaw {
+	struct ring_op op;
+	struct work work;
+	struct workqueue *queue;
+	struct target *target;
+};
+
+static bool add_member(struct daemon *d, struct call *c, int64_t pid, struct snapshot_group *ret)
+{
+	struct target *t = pid > 0 && pid <= INT32_MAX ? target_list_find(d->targets, (pid_t)pid, c->by.uid) : NULL;
+	struct methods_subject s = { .action = AUDIT_TAKE, .pid = (pid_t)pid, .target = t };
+
+	if (!t || t->ring.state == RING_DISARMED) {
+		failure_process(c, WIRE_NOT_ARMED, (pid_t)pid, NULL);
+		return false;
+	}
+	if (!policy_owns(c->by.uid, t->uid)) {
+		methods_deny(c, &s);
+		return false;
+	}
+	for (size_t i = 0; i < ret->n; i++)
+		if (ret->members[i] == t)
+			return true;
+	ret->members[ret->n++] = t;
+	return true;
+}
+
+bool group_read(struct daemon *d, struct call *c, struct snapshot_group *ret)
+{
+	json_object *list = NULL;
+	size_t n;
+
+	if (json_get(c->parameters, "with", json_type_array, &list) == -EINVAL ||
+	    (n = json_array_size(list)) > GROUP_MAX) {
+		call_invalid(c, "with");
+		return false;
+	}
+	for (size_t i = 0; i < n; i++) {
+		json_object *o = json_object_array_get_idx(list, i);
+
+		if (!json_object_is_type(o, json_type_int)) {
+			call_invalid(c, "with");
+			return false;
+		}
+		if (!add_member(d, c, json_object_get_int64(o), ret))
+			return false;
+	}
+	return true;
+}
+
+static void run_thaw(struct work *w)
+{
+	struct capture_source *s = container_of(w, struct group_thaw, work)->target->ring.source;
+
+	s->ops->watching->release(s);
+}
+
+static void thaw_ran(struct work *w)
+{
+	struct group_thaw *t = container_of(w, struct group_thaw, work);
+
+	ring_next(&t->target->ring);
+	target_unref(t->target);
+	free(t);
+}
+
+static void begin_thaw(struct ring_op *op)
+{
+	struct group_thaw *t = container_of(op, struct group_thaw, op);
+
+	workqueue_submit_for(t->queue, &t->work, t->target->uid);
+}
+
+void group_release(struct daemon *d, pid_t pid, uid_t uid)
+{
+	struct target *target = target_list_find(d->targets, pid, uid);
+	struct group_thaw *t;
+
+	if (!target || target->ring.state == RING_GONE || !target->ring.source->ops->watching)
+		return;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return;
+	*t = (struct group_thaw){ .op = { .begin = begin_thaw },
+				  .work = { run_thaw, thaw_ran },
+				  .queue = d->capture_queue,
+				  .target = target_ref(target) };
+	if (ring_queue(&target->ring, &t->op) == 0)
+		return;
+	/* Copies wait for the ring, which continues after each. */
+	target_unref(t->target);
+	free(t);
+}
+
+static void on_phase(void *data, const char *phase)
+{
+}
+
+static void on_ended(void *data, enum request_result result, const struct snapshot *s, const char *reason,
+		     const struct ledger_refusal *limit)
+{
+	struct group_request *r = data;
+
+	if (result == REQUEST_DONE) {
+		const struct audit_object on = methods_object_of_snapshot(s);
+
+		audit_done(&r->by, AUDIT_TAKE, &on);
+	} else {
+		log_info("process %d of a group has no snapshot: %s", (int)r->pid,
+			 reason                         ? esc(reason)
+			 : result == REQUEST_OVER_LIMIT ? "a limit of its user is reached"
+							: "it is not armed");
+		group_release(r->daemon, r->pid, r->by.uid);
+	}
+	free(r);
+}
+
+static void freeze(struct target *t)
+{
+	const struct capture_watching *w = t->ring.source->ops->watching;
+
+	if (w && w->freeze && t->ring.state == RING_ARMED && !t->ring.busy)
+		w->freeze(t->ring.source);
+}
+
+static void begin_member(struct daemon *d, const struct call *c, struct target *t, const struct annotation *a)
+{
+	struct request_options options = { .uid = c->by.uid, .no_arm = true, .progress = on_phase, .ended = on_ended };
+	struct group_request *r = malloc(sizeof(*r));
+
+	if (!r) {
+		group_release(d, t->pid, c->by.uid);
+		return;
+	}
+	*r = (struct group_request){ .daemon = d, .by = c->by, .pid = t->pid };
+	options.data = r;
+	options.annotation = annotation_copy(a);
+	request_begin(d->requests, t, &options);
+}
+
+void group_begin(struct daemon *d, const struct call *c, struct target *first, const struct snapshot_group *g,
+		 const struct annotation *annotation)
+{
+	if (!g->n)
+		return;
+	freeze(first);
+	for (size_t i = 0; i < g->n; i++)
+		freeze(g->members[i]);
+	for (size_t i = 0; i < g->n; i++)
+		if (g->members[i] != first)
+			begin_member(d, c, g->members[i], annotation);
+}
