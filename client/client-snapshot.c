@@ -75,6 +75,9 @@ void client_print_snapshot(FILE *to, const struct csight_object *snapshot)
 		format_duration((uint64_t)csight_number(snapshot, "blind", 0)));
 	if (csight_number(snapshot, "last", 0))
 		fprintf(to, "  of the last %s\n", format_duration((uint64_t)csight_number(snapshot, "last", 0)));
+	if (csight_number(snapshot, "unrecorded", 0))
+		fprintf(to, "  it ran for %s before it was armed: that is not recorded\n",
+			format_duration((uint64_t)csight_number(snapshot, "unrecorded", 0)));
 	print_annotation(to, snapshot);
 	if (csight_text(ended, "text"))
 		fprintf(to, "  %s%s%s\n", format_style(to, csight_text(ended, "signal") ? STYLE_BAD : STYLE_PLAIN),

@@ -327,6 +327,9 @@ void named_store_print_times(FILE *to, const struct store *s)
 	fprintf(to, ", for %s", format_duration(last - first));
 	if (store_meta_number(s, "window"))
 		fprintf(to, "; of the last %s before it was taken", format_duration(store_meta_number(s, "window")));
+	if (store_meta_number(s, "unrecorded"))
+		fprintf(to, "; it ran for %s before it was recorded",
+			format_duration(store_meta_number(s, "unrecorded")));
 	if (bound)
 		fprintf(to, "; time error at most %s", format_duration(bound));
 	fputc('\n', to);
@@ -347,6 +350,8 @@ void named_store_add_times(const struct store *s, json_object *to)
 		json_add_u64(to, "realtime", store_realtime(s, first));
 	if (store_meta_number(s, "window"))
 		json_add_u64(to, "window", store_meta_number(s, "window"));
+	if (store_meta_number(s, "unrecorded"))
+		json_add_u64(to, "unrecorded", store_meta_number(s, "unrecorded"));
 	if (bound)
 		json_add_u64(to, "bound", bound);
 }

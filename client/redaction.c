@@ -10,7 +10,7 @@ enum { DESCRIPTION_MAX = 64 << 20, PIECE = 64 << 10 };
 
 /* What may remain of an object; all else is left out, also what later versions add. */
 static const char
-    *const in_snapshot[] = { "version", "id",          "pid",    "capture",  "time", "monotonic", "blind",
+    *const in_snapshot[] = { "version", "id",          "pid",    "capture",  "time", "monotonic", "blind", "unrecorded",
 			     "clock",   "clock_shift", "shared", "perf_map", "last", "since",     NULL },
 	   *const in_ending[] = { "signal", "status", "tid", NULL }, *const in_trigger[] = { "kind", NULL },
 	   *const in_thread[] = { "tid",     "start",   "end",          "until",        "bytes",

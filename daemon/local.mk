@@ -15,6 +15,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/idl.h \
 	daemon/decode-images.c daemon/decode-images.h \
 	daemon/fair-queue.c daemon/fair-queue.h \
+	daemon/exec-gate.c daemon/exec-gate.h \
 	daemon/exit-listener.c daemon/exit-listener.h \
 	daemon/interfaces.c daemon/interfaces.h \
 	daemon/journal.c daemon/journal.h \

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "daemon/exec-gate.h"
 #include "daemon/exit-listener.h"
 #include "daemon/opener.h"
 #include "lib/base/io.h"
@@ -19,6 +20,7 @@ enum {
 	OPENER_VERSION = 1,
 	FOR_FILE = 1,
 	FOR_EXITS,
+	FOR_GATE,
 	ANSWER_SECONDS = 5,
 	STRINGS = 4,
 	REQUEST_MAX = 4 * PATH_MAX + 4096
@@ -182,7 +184,8 @@ static int ask(int opener, const struct opener_file *f, struct reason *why)
 	return rc < 0 ? rc : receive_answer(opener, why);
 }
 
-static int connect_opener(const char *path)
+/* flags: SOCK_NONBLOCK, or 0. */
+static int connect_opener(const char *path, int flags)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	_cleanup_close_ int fd = -1;
@@ -192,7 +195,7 @@ static int connect_opener(const char *path)
 	if (strlen(path) >= sizeof(a.sun_path))
 		return -ENAMETOOLONG;
 	strcpy(a.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0)
 		return -errno;
 	return TAKE_FD(fd);
@@ -200,7 +203,7 @@ static int connect_opener(const char *path)
 
 int opener_open_file(const char *socket, const struct opener_file *f, struct reason *why)
 {
-	_cleanup_close_ int opener = connect_opener(socket);
+	_cleanup_close_ int opener = connect_opener(socket, 0);
 	int rc = opener < 0 ? opener : ask(opener, f, why);
 
 	if (opener >= 0) {
@@ -215,7 +218,7 @@ int opener_open_exits(const char *socket)
 {
 	const struct request r = { OPENER_VERSION, FOR_EXITS };
 	const struct timeval limit = { ANSWER_SECONDS, 0 };
-	_cleanup_close_ int opener = connect_opener(socket);
+	_cleanup_close_ int opener = connect_opener(socket, 0);
 	int rc;
 
 	if (opener < 0)
@@ -223,6 +226,23 @@ int opener_open_exits(const char *socket)
 	setsockopt(opener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	rc = io_send_fds(opener, &r, sizeof(r), NULL, 0);
 	return rc < 0 ? rc : receive_answer(opener, NULL);
+}
+
+int opener_open_gate(const char *socket, const char *path)
+{
+	const struct request r = { OPENER_VERSION, FOR_GATE };
+	_cleanup_close_ int opener = connect_opener(socket, SOCK_NONBLOCK);
+	size_t size = sizeof(r);
+	char message[sizeof(r) + PATH_MAX];
+	int rc;
+
+	if (opener < 0)
+		return opener;
+	memcpy(message, &r, sizeof(r));
+	if (strlen(path) >= PATH_MAX || !add_string(message, &size, path))
+		return -ENAMETOOLONG;
+	rc = io_send_fds(opener, message, size, NULL, 0);
+	return rc < 0 ? rc : TAKE_FD(opener);
 }
 
 /* True if data ends with STRINGS strings. */
@@ -276,6 +296,18 @@ static int serve_file(const struct request *r, const char *data, size_t size, st
 	return open_file(&f, cached ? cache : NULL, why);
 }
 
+/* True if it asks for a gate before this path. */
+static bool is_for_gate(const char *message, size_t size, const char **ret_path)
+{
+	struct request r;
+
+	if (size <= sizeof(r) || message[size - 1])
+		return false;
+	memcpy(&r, message, sizeof(r));
+	*ret_path = message + sizeof(r);
+	return r.version == OPENER_VERSION && r.kind == FOR_GATE;
+}
+
 static int serve(const char *message, size_t size, struct reason *why)
 {
 	struct request r;
@@ -296,6 +328,7 @@ int opener_serve(int client)
 	struct response answer = { 0 };
 	_cleanup_close_ int fd = -1;
 	struct reason why = { "" };
+	const char *path;
 	size_t none = 0;
 	ssize_t n;
 
@@ -304,6 +337,9 @@ int opener_serve(int client)
 	n = io_receive_fds(client, message, REQUEST_MAX, NULL, &none, 0);
 	if (n <= 0)
 		return n < 0 ? (int)n : -EPIPE;
+	if (is_for_gate(message, (size_t)n, &path))
+		return exec_gate_serve(client, path);
+	exec_gate_give_up();
 	fd = serve(message, (size_t)n, &why);
 	answer.rc = MIN(fd, 0);
 	snprintf(answer.why, sizeof(answer.why), "%s", why.text[0] ? why.text : strerror(-answer.rc));

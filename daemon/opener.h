@@ -32,6 +32,12 @@ int opener_open_file(const char *socket, const struct opener_file *f, struct rea
 /* Returns a socket of the process connector (exit_listener_socket()) that csight-opener made, or negative errno. */
 int opener_open_exits(const char *socket);
 
+/*
+ * Asks csight-opener for a gate before this program (exec-gate.h), without waiting. Returns the connection, or negative
+ * errno.
+ */
+int opener_open_gate(const char *socket, const char *path);
+
 /* The opener's side: opens what the message of its client asks for, in a process that ends then. */
 int opener_serve(int client);
 

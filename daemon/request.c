@@ -252,6 +252,7 @@ static int prepare_write(struct snapshot_request *r)
 	s->name = strdup(t->name);
 	s->time = r->copied->time;
 	s->blind = r->copied->blind;
+	s->unrecorded = r->copied->unrecorded;
 	s->threads = r->copied->n_threads;
 	s->shared = r->copied->shared;
 	s->annotation = annotation_take(&r->options.annotation);

@@ -246,6 +246,8 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	json_add_u64(o, "time", sw->copy->time);
 	json_add_u64(o, "monotonic", sw->copy->monotonic);
 	json_add_u64(o, "blind", sw->copy->blind);
+	if (sw->copy->unrecorded)
+		json_add_u64(o, "unrecorded", sw->copy->unrecorded);
 	json_add_str(o, "clock", sw->copy->clock.known ? "perf" : sw->copy->virtual_clock ? "virtual" : "monotonic");
 	if (sw->copy->clock.known && sw->copy->shift)
 		json_add_i64(o, "clock_shift", sw->copy->shift);

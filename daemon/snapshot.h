@@ -45,6 +45,7 @@ struct snapshot {
 	uid_t uid;
 	gid_t gid;
 	char *name;
+	uint64_t unrecorded;        /* CPU time of the process before it was armed, ns; 0: none, or unknown */
 	uint64_t time, blind, size; /* CLOCK_REALTIME ns of the freeze, ns without tracing, bytes in the spool */
 	size_t threads;
 	bool shared;          /* the trace holds other processes' control flow, too */

@@ -59,6 +59,7 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 	    json_get_str(o, "name", &name) < 0 || json_get_u64(o, "time", &s->time) < 0 ||
 	    json_get_u64(o, "blind", &s->blind) < 0)
 		return -EBADMSG;
+	json_get_u64(o, "unrecorded", &s->unrecorded);
 	annotation_read(o, &s->annotation, &bad);
 	s->pid = (pid_t)pid;
 	s->uid = (uid_t)uid;

@@ -30,8 +30,11 @@ static bool may_share(const struct settings *s, uid_t caller)
 	return caller == 0 || strcmp(s->shared_sink, "all") == 0 || accounts_set_has(&s->shared_users, caller, NULL, 0);
 }
 
-/* Reads the process of pidfd. -EACCES: its credentials are not those of one owner alone. */
-static int read_process(pid_t pid, int pidfd, struct process_about *ret)
+/*
+ * Reads the process of pidfd. -EACCES: its credentials are not those of one owner alone. at_exec: whether it is
+ * dumpable is checked when it is armed.
+ */
+static int read_process(pid_t pid, int pidfd, bool at_exec, struct process_about *ret)
 {
 	struct credentials c;
 	char path[32];
@@ -50,14 +53,15 @@ static int read_process(pid_t pid, int pidfd, struct process_about *ret)
 	ret->uid = credentials_uid(&c);
 	ret->gid = c.gid[0];
 	memcpy(ret->name, c.name, sizeof(ret->name));
-	return ret->uid != (uid_t)-1 && credentials_gids_equal(&c) && credentials_dumpable(&c) ? 0 : -EACCES;
+	return ret->uid != (uid_t)-1 && credentials_gids_equal(&c) && (at_exec || credentials_dumpable(&c)) ? 0
+													    : -EACCES;
 }
 
 /* There are no trace units but those of the emulator, and the process has none that is registered here. */
 static int report_no_units(const struct target_adoption *a, int pidfd, struct reason *ret_reason)
 {
 	struct process_about about = { 0 };
-	int rc = pidfd < 0 ? -ESRCH : read_process(a->pid, pidfd, &about);
+	int rc = pidfd < 0 ? -ESRCH : read_process(a->pid, pidfd, false, &about);
 	const char *program = strrchr(about.exe, '/');
 
 	if (rc == 0 && program && strncmp(program, "/qemu-", strlen("/qemu-")) == 0)
@@ -86,7 +90,7 @@ int target_adopt(const struct target_adoption *a, struct target **ret, struct re
 		return report_no_units(a, pidfd, ret_reason);
 	if (pidfd < 0)
 		return -ESRCH;
-	rc = read_process(a->pid, pidfd, &about);
+	rc = read_process(a->pid, pidfd, a->options->at_exec, &about);
 	if (rc == -EACCES)
 		return reason_set(
 		    ret_reason, rc,

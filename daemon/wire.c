@@ -272,6 +272,8 @@ json_object *wire_snapshot_in_list(const struct snapshot *s, const char *spool)
 	json_add_bytes(o, "name", s->name);
 	json_add_u64(o, "time", s->time);
 	json_add_u64(o, "blind", s->blind);
+	if (s->unrecorded)
+		json_add_u64(o, "unrecorded", s->unrecorded);
 	json_add_u64(o, "threads", s->threads);
 	json_add_u64(o, "size", s->size);
 	json_add_i64(o, "attempts", s->attempts);

@@ -33,6 +33,7 @@ struct capture_options {
 	const char *filter; /* address filters in the syntax of perf, or NULL */
 	const char *sink;   /* name of the sink, or NULL for the best one */
 	uint64_t ring_size; /* bytes of each ring, a power of two, or 0 for that of the settings */
+	bool at_exec;       /* the process is within execve() when it is armed for the first time */
 };
 
 /*
@@ -128,6 +129,7 @@ struct capture_copy {
 	size_t log_size;
 	uint64_t time, monotonic; /* of the freeze: CLOCK_REALTIME, and the clock of the times, ns */
 	uint64_t blind;           /* time without tracing, ns */
+	uint64_t unrecorded;      /* CPU time of the process before it was armed, at most, ns; 0: none, or unknown */
 	uint64_t since;     /* the wanted part of the trace begins at this time of the records' clock; 0: unknown */
 	struct buf notes;   /* of the program, as notes_copy() has them */
 	struct buf missing; /* texts about data that could not be recorded, each terminated by NUL */

@@ -551,6 +551,7 @@ static int begin_store(struct calls_output *c)
 		.source = capture ? capture : "perf.data",
 		.id = snapshot_text(job, "id"),
 		.clock = find_clock(c),
+		.unrecorded = snapshot_number(job, "unrecorded"),
 		.window = snapshot_number(job, "last"),
 		.waits_unknown = !is_emulated(c) && !(c->input->has_clock && c->input->schedule &&
 						      schedule_has_switches(c->input->schedule)),

@@ -8,6 +8,8 @@
 #include "daemon/capture/perf/perf.h"
 #include "daemon/capture/process/credentials.h"
 #include "daemon/capture/process/proc-file.h"
+#include "daemon/exec-gate.h"
+#include "daemon/opener.h"
 #include "daemon/policy.h"
 #include "daemon/standing/process-events.h"
 #include "daemon/standing/process-set.h"
@@ -24,6 +26,8 @@ enum {
 	STAT_PARENT = 4, /* the field of /proc/PID/stat */
 };
 
+#define GATE_NS 1000000000ull /* at least, from one gate to the next */
+
 struct standing_list {
 	struct standing_list_options o;
 	struct standing_head list; /* oldest first */
@@ -33,6 +37,12 @@ struct standing_list {
 	struct event *look;            /* looks at the processes that run, */
 	DIR *proc;                     /* up to here; NULL: it does not */
 	bool again;                    /* once more then */
+};
+
+/* A process at the gate, until it is armed. */
+struct arrival {
+	struct standing_list *all;
+	uint32_t rule, number;
 };
 
 static void report_change(const struct standing_list *all)
@@ -155,15 +165,16 @@ static void on_armed(struct target *t, int rc, void *data)
 		return;
 	}
 	t->standing = 0;
-	s->armed--;
+	s->armed -= s->armed > 0;
 	target_trouble(t, &trouble);
 	if (rc != -ESRCH)
 		note_failure(s, t->pid, t->name, trouble.size ? (const char *)trouble.data : strerror(-rc));
 }
 
-/* Makes a target of a process of the trace units, and arms it. */
-static void adopt(struct standing *s, const struct standing_process *p)
+/* Makes a target of a process of the trace units; *ret is to be armed. at_exec: it waits at the gate. */
+static int adopt(struct standing *s, const struct standing_process *p, bool at_exec, struct target **ret)
 {
+	struct capture_options options = s->options;
 	const struct standing_list_options *o = &s->all->o;
 	const struct target_adoption adoption = { .units = o->units,
 						  .targets = o->targets,
@@ -171,23 +182,23 @@ static void adopt(struct standing *s, const struct standing_process *p)
 						  .pid = p->pid,
 						  .caller = s->by.uid,
 						  .of_caller = true,
-						  .options = &s->options };
+						  .options = &options };
 	const struct audit_object on = { .pid = p->pid, .owner = p->uid, .name = p->name };
 	struct ledger_refusal limit = { 0 };
 	struct reason why = { "" };
-	struct target *t;
-	int rc = target_adopt(&adoption, &t, &why, &limit);
+	int rc;
 
+	options.at_exec = at_exec;
+	rc = target_adopt(&adoption, ret, &why, &limit);
 	if (rc == -EDQUOT) {
 		audit_limit(&s->by, AUDIT_ARM, &on, &limit);
 		ledger_explain(&limit, &why);
 	}
 	if (rc < 0 && rc != -ESRCH)
 		note_failure(s, p->pid, p->name, *why.text ? why.text : strerror(-rc));
-	if (rc < 0)
-		return;
-	assign(s, t);
-	target_arm(t, on_armed, s->all);
+	if (rc == 0)
+		assign(s, *ret);
+	return rc;
 }
 
 /* What /proc says of a process. False: it has ended, or is a thread of the kernel, or csightd. */
@@ -213,6 +224,24 @@ static bool read_process(pid_t pid, struct process_text *text, struct standing_p
 	return true;
 }
 
+static void let_go(struct standing *s, uint32_t number)
+{
+	s->arriving -= s->arriving > 0;
+	if (s->gate)
+		exec_gate_pass(s->gate, number);
+}
+
+static void on_arrival_armed(struct target *t, int rc, void *data)
+{
+	struct arrival *a = data;
+	struct standing *s = standing_find(a->all, a->rule);
+
+	on_armed(t, rc, a->all);
+	if (s)
+		let_go(s, a->number);
+	free(a);
+}
+
 static struct target *find_running(const struct standing_list *all, pid_t pid)
 {
 	struct target *t = target_list_find(all->o.targets, pid, 0);
@@ -226,6 +255,65 @@ static void on_let_go(struct target *t, int rc, void *data)
 
 	if (rc == 0)
 		report_change(all);
+}
+
+/* A process is about to execute the program of the rule; what it is now does not matter. */
+static bool will_be_selected(const struct standing *s, const struct standing_process *p)
+{
+	struct standing awaited = *s;
+
+	awaited.rule.exe = awaited.rule.name = NULL;
+	return p->uid != (uid_t)-1 && is_selected(&awaited, p);
+}
+
+static void on_waits(void *data, pid_t pid, uint32_t number)
+{
+	struct standing *s = data;
+	struct arrival *a = NULL;
+	struct process_text text;
+	struct standing_process p;
+	struct target *t;
+
+	s->arriving++;
+	if (!find_running(s->all, pid) && read_process(pid, &text, &p) && will_be_selected(s, &p) &&
+	    (a = malloc(sizeof(*a))) && adopt(s, &p, true, &t) == 0) {
+		*a = (struct arrival){ s->all, s->id, number };
+		target_arm(t, on_arrival_armed, a);
+		return;
+	}
+	free(a);
+	let_go(s, number);
+}
+
+static void on_gate_closed(void *data, int rc)
+{
+	struct standing *s = data;
+
+	log_notice("standing target %u: there is no gate before %s (%s): its processes are armed after they have begun",
+		   s->id, esc(s->rule.exe), strerror(-rc));
+	s->gate = exec_gate_free(s->gate);
+}
+
+static void open_gate(struct standing *s)
+{
+	const struct exec_gate_listener listener = { on_waits, on_gate_closed, s };
+	int fd;
+
+	if (!s->rule.exe || !policy_administers(s->by.uid) || !s->all->events)
+		return;
+	s->gate = exec_gate_free(s->gate);
+	s->arriving = 0;
+	s->gate_ns = now_ns(CLOCK_MONOTONIC);
+	fd = opener_open_gate(s->all->o.settings->opener, s->rule.exe);
+	if (fd < 0 || exec_gate_new(s->all->o.base, fd, &listener, &s->gate) < 0)
+		log_debug("no gate before %s", esc(s->rule.exe));
+}
+
+/* One has passed by the gate: another file may have the program's path now. */
+static void renew_gate(struct standing *s)
+{
+	if (s->arriving == 0 && now_ns(CLOCK_MONOTONIC) - s->gate_ns > GATE_NS)
+		open_gate(s);
 }
 
 /* A target of a rule has executed a program: it has another name, and may be the rule's no more. */
@@ -257,8 +345,10 @@ static void consider(struct standing_list *all, pid_t pid)
 	s = find_rule(all, &p);
 	if (s && t && t->ring.state != RING_DISARMED)
 		take(s, t);
-	else if (s && !t && p.uid != (uid_t)-1)
-		adopt(s, &p);
+	else if (s && !t && p.uid != (uid_t)-1 && adopt(s, &p, false, &t) == 0) {
+		target_arm(t, on_armed, all);
+		renew_gate(s);
+	}
 }
 
 static void on_forked(void *data, pid_t parent, pid_t child)
@@ -432,6 +522,7 @@ static int check_request(const struct standing_list *all, const struct standing_
 static void standing_free(struct standing *s)
 {
 	ledger_return(&s->charge);
+	exec_gate_free(s->gate);
 	standing_rule_done(&s->rule);
 	standing_options_done(&s->options);
 	process_set_free(s->set);
@@ -478,6 +569,7 @@ int standing_add(struct standing_list *all, const struct standing_request *r, st
 	all->last_id = MAX(all->last_id, s->id);
 	TAILQ_INSERT_TAIL(&all->list, s, link);
 	if (all->begun) {
+		open_gate(s);
 		take_registered(all);
 		look_again(all);
 	}
@@ -514,6 +606,7 @@ struct standing *standing_find(const struct standing_list *all, uint32_t id)
 void standing_list_begin(struct standing_list *all)
 {
 	struct reason why = { "" };
+	struct standing *s;
 	int rc;
 
 	all->begun = true;
@@ -523,6 +616,8 @@ void standing_list_begin(struct standing_list *all)
 	if (rc < 0)
 		log_warning("standing targets arm no program of the trace units: %s",
 			    *why.text ? why.text : strerror(-rc));
+	TAILQ_FOREACH (s, &all->list, link)
+		open_gate(s);
 	take_registered(all);
 	look_again(all);
 }

@@ -4,6 +4,9 @@
  * emulated trace unit is seen when it registers; others by the kernel's events (process-events.h). A user's rule
  * selects that user's own processes, root's any; what its targets hold is charged to the user whose rule it is.
  *
+ * A rule of root's with a program has a gate before it (exec-gate.h), so that its processes are armed before they
+ * execute it: other users' rules must not delay what others execute.
+ *
  * Of several rules that select a process, the oldest has it. A rule that is removed leaves its processes armed.
  *
  * On the loop's thread.
@@ -20,6 +23,7 @@
 #include "daemon/trace-units.h"
 
 struct standing_list;
+struct exec_gate;
 struct process_set;
 
 struct standing {
@@ -35,6 +39,9 @@ struct standing {
 	uint64_t failed;         /* processes that could not be armed */
 	struct reason why;       /* of the last one; "" */
 	struct process_set *set; /* the processes of its tree, or NULL */
+	struct exec_gate *gate;  /* before its program, or NULL */
+	unsigned arriving;       /* processes that wait there */
+	uint64_t gate_ns;        /* when it was made, CLOCK_MONOTONIC */
 };
 
 TAILQ_HEAD(standing_head, standing);

@@ -590,6 +590,7 @@ struct store_meta store_meta_all(const struct store *s)
 		.clock = store_meta(s, "clock"),
 		.realtime = store_meta_number(s, "realtime"),
 		.monotonic = store_meta_number(s, "monotonic"),
+		.unrecorded = store_meta_number(s, "unrecorded"),
 		.window = store_meta_number(s, "window"),
 		.waits_unknown = store_meta(s, "waits") != NULL,
 	};

@@ -91,8 +91,8 @@ static void put_text(struct buf *b, const char *text)
 /* Keeps what has neither names nor paths. */
 static int make_meta(struct redaction *r)
 {
-	static const char *const kept[] = { "pid",      "program",   "source", "id",          "clock",
-					    "realtime", "monotonic", "waits",  "ended_thread" };
+	static const char *const kept[] = { "pid",      "program",   "source", "id",           "clock",
+					    "realtime", "monotonic", "waits",  "ended_thread", "unrecorded" };
 	const char *ended = store_meta(r->from, "ended");
 	_cleanup_free_ char *ending = ended ? redact_ending(ended) : NULL;
 

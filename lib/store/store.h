@@ -40,6 +40,7 @@ struct store_meta {
 	/* of the store's times: "monotonic", "perf" (the kernel's own), "counter"; NULL: unknown */
 	const char *clock;
 	uint64_t realtime, monotonic; /* both clocks at the freeze; 0: unknown, or times are of neither clock */
+	uint64_t unrecorded;          /* CPU time of the process before it was recorded, ns; 0: none, or unknown */
 	uint64_t window;              /* ns before the freeze that were wanted, rather than all of the rings; 0: all */
 	bool waits_unknown;           /* nothing says when threads did not run */
 	struct store_trigger trigger;

@@ -66,6 +66,8 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 		add_meta_number(w, "realtime", meta->realtime);
 	if (meta->monotonic)
 		add_meta_number(w, "monotonic", meta->monotonic);
+	if (meta->unrecorded)
+		add_meta_number(w, "unrecorded", meta->unrecorded);
 	if (meta->window)
 		add_meta_number(w, "window", meta->window);
 	if (meta->waits_unknown)

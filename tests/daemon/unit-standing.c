@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/standing: units of systemd by control groups, process sets, rules, and the kernel's events. */
+/* daemon/standing: units of systemd by control groups, process sets, rules, the kernel's events; daemon/exec-gate.c. */
 #include "config.h"
 
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "daemon/exec-gate.h"
+#include "daemon/opener.h"
 #include "daemon/standing/control-group.h"
 #include "daemon/standing/process-events.h"
 #include "daemon/standing/process-set.h"
@@ -115,9 +119,7 @@ static void on_forked(void *data, pid_t parent, pid_t child)
 {
 	struct seen *s = data;
 
-	if (parent == getpid())
-		s->child = child;
-	s->forks += parent == getpid();
+	s->forks += parent == getpid() && child == s->child;
 }
 
 static void on_executed(void *data, pid_t pid)
@@ -157,8 +159,10 @@ static void test_events(void)
 			execl("/bin/true", "true", (char *)NULL);
 			_exit(1);
 		}
+		/* The events of several CPUs are not in order. */
+		seen.child = pid;
 		waitpid(pid, NULL, 0);
-		while (seen.execs < i && !seen.lost)
+		while ((seen.execs < i || seen.forks < i) && !seen.lost)
 			event_base_loop(base, EVLOOP_ONCE);
 	}
 	CHECK_EQ(seen.forks, 200);
@@ -168,6 +172,130 @@ static void test_events(void)
 	event_base_free(base);
 }
 
+/* The gate before a program, by the real opener and kernel. */
+struct visits {
+	struct event_base *base;
+	struct exec_gate *gate;
+	pid_t pids[4];
+	unsigned n;
+	bool pass, closed, ran_before;
+	int rc;
+};
+
+static bool has_executed(pid_t pid)
+{
+	char path[32], exe[256] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return readlink(path, exe, sizeof(exe) - 1) > 0 && strstr(exe, "/guarded");
+}
+
+static void on_waits(void *data, pid_t pid, uint32_t number)
+{
+	struct visits *v = data;
+
+	v->ran_before |= has_executed(pid);
+	v->pids[v->n++ % ELEMENTS(v->pids)] = pid;
+	if (v->pass)
+		exec_gate_pass(v->gate, number);
+	event_base_loopbreak(v->base);
+}
+
+static void on_closed(void *data, int rc)
+{
+	struct visits *v = data;
+
+	v->closed = true;
+	v->rc = rc;
+	event_base_loopbreak(v->base);
+}
+
+static pid_t start(const char *program, const char *option, const char *value)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		execl(program, program, option, value, (char *)NULL);
+		_exit(1);
+	}
+	return pid;
+}
+
+static int status_of(pid_t pid)
+{
+	int status = -1;
+
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+static int connect_gate(const char *socket, const char *program)
+{
+	int fd = -1;
+
+	for (unsigned i = 0; i < 100 && fd < 0; i++) {
+		fd = opener_open_gate(socket, program);
+		if (fd < 0)
+			usleep(20000);
+	}
+	return fd;
+}
+
+static void visit(struct visits *v, const char *program, const char *socket)
+{
+	const struct exec_gate_listener l = { on_waits, on_closed, v };
+	pid_t pid;
+
+	CHECK_EQ(exec_gate_new(v->base, connect_gate(socket, program), &l, &v->gate), 0);
+	/* The gate is there when its first message is. */
+	event_base_loop(v->base, EVLOOP_ONCE);
+	if (v->closed)
+		return;
+	v->pass = true;
+	pid = start(program, "x", NULL);
+	event_base_dispatch(v->base);
+	CHECK_EQ(v->n, 1);
+	CHECK_EQ(v->pids[0], pid);
+	CHECK(!v->ran_before);
+	CHECK_EQ(status_of(pid), 0);
+	/* One that is not let go is let go by the time limit, */
+	v->pass = false;
+	pid = start(program, "x", NULL);
+	event_base_dispatch(v->base);
+	CHECK_EQ(status_of(pid), 0);
+	/* and by the end of the connection. */
+	pid = start(program, "x", NULL);
+	event_base_dispatch(v->base);
+	CHECK_EQ(v->n, 3);
+	v->gate = exec_gate_free(v->gate);
+	CHECK_EQ(status_of(pid), 0);
+	CHECK_EQ(status_of(start(program, "x", NULL)), 0);
+}
+
+static void test_gate(void)
+{
+	char dir[] = "/tmp/csight-unit-XXXXXX", socket[64], program[64], command[160], opener[4096];
+	struct visits v = { .base = event_base_new() };
+	pid_t pid;
+
+	snprintf(opener, sizeof(opener), "%s", unit_built("csight-opener"));
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(socket, sizeof(socket), "%s/opener", dir);
+	snprintf(program, sizeof(program), "%s/guarded", dir);
+	snprintf(command, sizeof(command), "cp /bin/true %s", program);
+	CHECK_EQ(system(command), 0);
+	pid = start(opener, "--socket", socket);
+	visit(&v, program, socket);
+	if (v.closed)
+		unit_skip("a gate before a program", strerror(-v.rc));
+	exec_gate_free(v.gate);
+	kill(pid, SIGTERM);
+	waitpid(pid, NULL, 0);
+	event_base_free(v.base);
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	CHECK_EQ(system(command), 0);
+}
+
 int main(void)
 {
 	test_units();
@@ -175,5 +303,6 @@ int main(void)
 	test_sets();
 	test_rules();
 	test_events();
+	test_gate();
 	return unit_end();
 }

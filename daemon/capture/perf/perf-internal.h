@@ -41,6 +41,7 @@ struct perf_target {
 	struct thread_table thread_table;
 	struct process_code *process;
 	uint64_t armed_at;     /* in the records' clock */
+	uint64_t unrecorded;   /* CPU time of the process until then, ns; 0: none, or unknown */
 	uint64_t next_publish; /* CLOCK_MONOTONIC */
 	uint64_t lost_records;
 	bool paused;  /* alone, or with all others */

@@ -15,6 +15,8 @@ enum {
 	SETTLE_TRIES = 16,
 	PUBLISH_SHARE = 20, /* publishing takes at most this fraction (1/n) of the capture thread's time */
 	EMPTY_STARTS = 32,  /* after so many starts without any trace, something is wrong */
+	STAT_SIZE = 1024,
+	STAT_THREADS = 20,  /* the field of /proc/PID/stat */
 	CODE_NEW = 1 << 20, /* estimated bytes of code that a copy finds for the first time */
 };
 
@@ -291,6 +293,27 @@ static int open_rings(struct perf_target *s, struct reason *why)
 	return rc;
 }
 
+/*
+ * A process that changed its uid is dumpable again only when it has executed a program. Within execve() it runs nothing
+ * before that, if it has one thread.
+ */
+static bool is_owned(const struct perf_target *s, const struct credentials *c)
+{
+	struct credentials then = *c;
+	char path[32], text[STAT_SIZE];
+	const char *threads;
+
+	if (credentials_owned(c, s->uid))
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)s->pid);
+	if (!s->options.at_exec || proc_file_read(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return false;
+	threads = proc_file_stat_field(text, STAT_THREADS);
+	then.files_uid = s->uid;
+	then.files_gid = c->gid[1];
+	return threads && strtol(threads, NULL, 10) == 1 && credentials_owned(&then, s->uid);
+}
+
 /* Records are collected from before /proc is read, so that no event between the two is missed. */
 static int arm_target(struct perf_target *s, struct reason *why)
 {
@@ -327,7 +350,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 		return reason_set(why, rc, "the first thread of the process has ended: its owner is unknown");
 	if (rc < 0)
 		return rc;
-	if (!credentials_owned(&c, s->uid))
+	if (!is_owned(s, &c))
 		return reason_set(
 		    why, -EACCES,
 		    "the process is not its owner's alone: its ids differ, it has capabilities, or it is not dumpable");
@@ -364,8 +387,10 @@ static int perf_arm(struct capture_source *source)
 	struct perf_target *s = perf_target_of(source);
 	struct reason why = { "" };
 	uint64_t ran = 0;
+	bool at_exec = s->options.at_exec;
 	int rc = arm_target(s, &why);
 
+	s->options.at_exec = false;
 	if (rc < 0) {
 		perf_target_close(s);
 		set_trouble(s, *why.text ? why.text : strerror(-rc));
@@ -374,6 +399,7 @@ static int perf_arm(struct capture_source *source)
 	}
 	process_time(s->pid, &ran);
 	s->cpu_time = s->adopted ? 0 : ran;
+	s->unrecorded = s->adopted || at_exec || s->m->settings.machine ? 0 : ran;
 	set_trouble(s, "");
 	perf_watch_arm(s);
 	perf_target_maintain(s, 0);
