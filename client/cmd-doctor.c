@@ -5,36 +5,18 @@
 #include <string.h>
 
 #include "client/client.h"
-#include "client/doctor.h"
 #include "client/format.h"
 #include "lib/base/escape.h"
 #include "lib/base/json.h"
+#include "lib/doctor/doctor.h"
 
 static const struct verb_option options[] = {
 	{ "sysroot", 0, "DIR", "examine the files below DIR instead of this machine" },
 	{ 0 },
 };
 
-static const char *const level_names[] = {
-	[DOCTOR_OK] = "ok",
-	[DOCTOR_NOTE] = "note",
-	[DOCTOR_WARNING] = "warning",
-	[DOCTOR_ERROR] = "error",
-};
-
-static size_t count_errors(const struct doctor *d)
+static void print_report(const struct doctor *d, size_t errors)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < d->n_findings; i++)
-		n += d->findings[i].level == DOCTOR_ERROR;
-	return n;
-}
-
-static void print_report(const struct doctor *d)
-{
-	size_t errors = count_errors(d);
-
 	for (size_t i = 0; i < d->n_findings; i++) {
 		const struct doctor_finding *f = &d->findings[i];
 		enum format_style style = f->level == DOCTOR_OK     ? STYLE_GOOD
@@ -42,7 +24,7 @@ static void print_report(const struct doctor *d)
 								    : STYLE_BAD;
 		char text[4 * sizeof(f->text)], remedy[4 * sizeof(f->remedy)];
 
-		printf("%s%-7s%s  %-8s  %s\n", format_style(stdout, style), level_names[f->level],
+		printf("%s%-7s%s  %-8s  %s\n", format_style(stdout, style), doctor_level_str(f->level),
 		       format_style(stdout, STYLE_PLAIN), f->topic, escape_text(f->text, text, sizeof(text)));
 		if (*f->remedy)
 			printf("%-7s  %-8s  -> %s\n", "", "", escape_text(f->remedy, remedy, sizeof(remedy)));
@@ -114,19 +96,19 @@ static json_object *sinks_json(const struct topology *t)
 	return all;
 }
 
-static void print_report_json(const struct doctor *d)
+static void print_report_json(const struct doctor *d, size_t errors)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
 	json_object *findings = json_object_new_array();
 
 	json_add_bytes(o, "release", d->release);
 	json_add_bytes(o, "architecture", d->arch);
-	json_add_bool(o, "hardware", !count_errors(d));
+	json_add_bool(o, "hardware", !errors);
 	json_add_bool(o, "emulator", d->emulator);
 	for (size_t i = 0; i < d->n_findings; i++) {
 		json_object *f = json_object_new_object();
 
-		json_add_str(f, "level", level_names[d->findings[i].level]);
+		json_add_str(f, "level", doctor_level_str(d->findings[i].level));
 		json_add_str(f, "topic", d->findings[i].topic);
 		json_add_bytes(f, "text", d->findings[i].text);
 		if (*d->findings[i].remedy)
@@ -141,12 +123,9 @@ static void print_report_json(const struct doctor *d)
 
 static int doctor_run(struct client *c)
 {
-	static void (*const checks[])(struct doctor * d) = {
-		doctor_kernel, doctor_firmware, doctor_hardware,        doctor_rights,
-		doctor_use,    doctor_programs, doctor_report_features,
-	};
 	_cleanup_doctor_ struct doctor d = DOCTOR_EMPTY;
 	const char *value, *root = NULL;
+	size_t errors;
 	int o, rc;
 
 	while ((o = client_option(c, &value)) >= 0)
@@ -160,13 +139,12 @@ static int doctor_run(struct client *c)
 		client_error("cannot examine %s: %s", root ? esc(root) : "/", strerror(-rc));
 		return root ? STATUS_USAGE : STATUS_FAILED;
 	}
-	for (size_t i = 0; i < ELEMENTS(checks); i++)
-		checks[i](&d);
+	errors = doctor_check(&d);
 	if (c->json)
-		print_report_json(&d);
+		print_report_json(&d, errors);
 	else
-		print_report(&d);
-	return count_errors(&d) ? STATUS_FAILED : STATUS_OK;
+		print_report(&d, errors);
+	return errors ? STATUS_FAILED : STATUS_OK;
 }
 
 const struct verb cmd_doctor = {

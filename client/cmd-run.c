@@ -14,6 +14,7 @@
 #include "client/cmd-assert.h"
 #include "client/format.h"
 #include "client/guest.h"
+#include "lib/doctor/emulator.h"
 #include "client/private-daemon.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
@@ -527,7 +528,7 @@ static int run_verb(struct client *c)
 		return rc;
 	if (path_helper("csight-etm.so", PKGLIBDIR, plugin, sizeof(plugin)) < 0)
 		return fail_program(c->argv[0], "csight-etm.so is neither beside csight nor in " PKGLIBDIR);
-	if (!guest_emulator(plugin, emulator, sizeof(emulator), &why))
+	if (!emulator_find(plugin, emulator, sizeof(emulator), &why))
 		return fail_program(c->argv[0], why.text);
 	rc = find_socket(c, &own, socket, sizeof(socket));
 	if (rc == 0)

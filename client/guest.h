@@ -24,11 +24,4 @@ bool guest_program(const char *path, struct guest *ret, struct reason *r);
 /* True if the interpreter exists, beneath the sysroot unless that is NULL, or the program needs none. */
 bool guest_interpreter_in(const struct guest *g, const char *sysroot);
 
-/*
- * Finds a qemu-aarch64 that supports plugins: $QEMU_AARCH64, else the first on the PATH. It is run with the plugin to
- * see whether it does, as its version does not decide that: static builds of every version lack them. On failure r has
- * what to install.
- */
-bool guest_emulator(const char *plugin, char *ret, size_t size, struct reason *r);
-
 #endif

@@ -7,8 +7,6 @@ csight_SOURCES = \
 	client/cmd-info.c client/cmd-keep.c client/cmd-list.c client/cmd-open.c client/cmd-pause.c client/cmd-reload.c client/cmd-remove.c client/cmd-report.c client/cmd-run.c \
 	client/cmd-show.c client/cmd-snapshot.c client/cmd-status.c client/cmd-targets.c client/cmd-version.c \
 	client/comparison.c client/comparison.h client/container.c client/container.h client/spread.c client/spread.h \
-	client/doctor.c client/doctor.h client/doctor-firmware.c client/doctor-hardware.c client/doctor-kernel.c \
-	client/doctor-programs.c client/doctor-rights.c client/doctor-use.c \
 	client/finder.c client/finder.h client/format.c client/format.h \
 	client/function-name.c client/function-name.h \
 	client/function-lookup.c client/function-lookup.h client/group.c client/group.h client/guest.c client/guest.h \

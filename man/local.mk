@@ -17,6 +17,11 @@ libcsight_pages = \
 	man/csight_count.3 \
 	man/csight_disarm.3 \
 	man/csight_disarm_standing.3 \
+	man/csight_doctor_finding.3 \
+	man/csight_doctor_findings.3 \
+	man/csight_doctor_free.3 \
+	man/csight_doctor_run.3 \
+	man/csight_doctor_ways.3 \
 	man/csight_error.3 \
 	man/csight_error_name.3 \
 	man/csight_events.3 \

@@ -50,6 +50,18 @@ int path_user_cache(char *ret, size_t size)
 	return home ? fits(snprintf(ret, size, "%s/.cache/csight", home), size) : -ENOENT;
 }
 
+bool path_find_program(const char *name, char *ret, size_t size)
+{
+	const char *at = getenv("PATH");
+
+	for (size_t n; at && *at; at += n + (at[n] == ':')) {
+		n = strcspn(at, ":");
+		if (n && (size_t)snprintf(ret, size, "%.*s/%s", (int)n, at, name) < size && access(ret, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
 int path_emu_socket(const char *socket, char *ret, size_t size)
 {
 	return fits(snprintf(ret, size, "%s.emu", socket), size);

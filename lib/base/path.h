@@ -24,6 +24,9 @@ int path_user_spool(char *ret, size_t size);
 /* $XDG_CACHE_HOME/csight, else $HOME/.cache/csight, else -ENOENT. */
 int path_user_cache(char *ret, size_t size);
 
+/* Finds a program of this name on the PATH, as a shell does. */
+bool path_find_program(const char *name, char *ret, size_t size);
+
 /* The socket at which emulated programs register: the control socket's path and ".emu". */
 int path_emu_socket(const char *socket, char *ret, size_t size);
 

@@ -485,6 +485,35 @@ int csight_gaps_open(const struct csight_store *s, size_t thread, struct csight_
 struct csight_gaps *csight_gaps_close(struct csight_gaps *gaps);
 int csight_gaps_next(struct csight_gaps *gaps, struct csight_gap *ret);
 
+/*
+ * The check of the environment, as csight doctor prints it. It needs no daemon; it runs qemu-aarch64 and csight-decode
+ * for a moment, to see what they can do.
+ */
+struct csight_doctor;
+
+struct csight_doctor_options {
+	size_t size;
+	const char *root; /* examine the files beneath this directory; NULL: this machine */
+};
+
+/* One result. Texts are valid until csight_doctor_free(), and may have any characters. */
+struct csight_finding {
+	size_t size;
+	const char *level; /* "ok", "note", "warning": tracing has restrictions, "error": there is none by hardware */
+	const char *topic, *text;
+	const char *remedy; /* what to do; "": nothing */
+};
+
+/* How programs can be traced on the machine. */
+enum { CSIGHT_BY_HARDWARE = 1, CSIGHT_BY_EMULATOR = 2 };
+
+/* options may be NULL. -ENOENT and others of open(): the root; -ENOMEM. */
+int csight_doctor_run(const struct csight_doctor_options *options, struct csight_doctor **ret);
+struct csight_doctor *csight_doctor_free(struct csight_doctor *d);
+unsigned csight_doctor_ways(const struct csight_doctor *d);
+size_t csight_doctor_findings(const struct csight_doctor *d);
+int csight_doctor_finding(const struct csight_doctor *d, size_t index, struct csight_finding *ret);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

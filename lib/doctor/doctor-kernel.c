@@ -2,8 +2,7 @@
 /* Checks: the machine, and its kernel's configuration and modules. */
 #include <string.h>
 
-#include "client/doctor.h"
-#include "client/format.h"
+#include "lib/doctor/doctor.h"
 
 static bool has_device_kind(const struct doctor *d, enum topology_kind kind)
 {
@@ -40,7 +39,7 @@ static void check_machine(struct doctor *d)
 	if (d->arm) {
 		doctor_find(d, DOCTOR_OK, "machine", "Linux %s, %s, %s",
 			    *d->release ? d->release : "of an unknown version",
-			    *d->arch ? d->arch : "an unknown machine", format_plural(d->topology->n_cpus, "CPU"));
+			    *d->arch ? d->arch : "an unknown machine", DOCTOR_PLURAL(d->topology->n_cpus, "CPU"));
 		return;
 	}
 	f = doctor_find(d, DOCTOR_ERROR, "machine", "this is %s: only Arm machines have CoreSight", d->arch);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* csight doctor: the state of the machine that its checks read, and their findings in the order in which to act on
- * them. All files are read below a root directory. With another root than "/" nothing of this machine is examined.
+/* The check of the environment, for csight doctor and csight_doctor_run(): the state of the machine that its checks
+ * read, and their findings in the order in which to act on them. All files are read below a root directory. With
+ * another root than "/" nothing of this machine is examined.
  */
-#ifndef CSIGHT_CLIENT_DOCTOR_H
-#define CSIGHT_CLIENT_DOCTOR_H
+#ifndef CSIGHT_DOCTOR_H
+#define CSIGHT_DOCTOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,6 +70,18 @@ void doctor_read_firmware(struct doctor *d);
 
 /* Whether the kernel is known to be older than Linux MAJOR.MINOR. */
 bool doctor_kernel_before(const struct doctor *d, unsigned major, unsigned minor);
+
+/* Runs all checks. Returns how many findings are errors. */
+size_t doctor_check(struct doctor *d);
+
+const char *doctor_level_str(enum doctor_level level);
+
+/* "1 CPU", "2 CPUs"; "1.5 GiB". */
+enum { DOCTOR_TEXT_SIZE = 64 };
+const char *doctor_plural(char text[DOCTOR_TEXT_SIZE], uint64_t n, const char *noun);
+const char *doctor_size(char text[DOCTOR_TEXT_SIZE], uint64_t bytes);
+#define DOCTOR_PLURAL(n, noun) doctor_plural((char[DOCTOR_TEXT_SIZE]){ 0 }, n, noun)
+#define DOCTOR_SIZE(bytes) doctor_size((char[DOCTOR_TEXT_SIZE]){ 0 }, bytes)
 
 /* The checks, in the order in which they run; each is in a file of its own. */
 void doctor_kernel(struct doctor *d);

@@ -3,8 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "client/doctor.h"
-#include "client/format.h"
+#include "lib/doctor/doctor.h"
 
 /* Numbers of capabilities, since headers older than those of Debian 12 lack some. */
 enum { CAP_BIT_IPC_LOCK = 14, CAP_BIT_SYS_ADMIN = 21, CAP_BIT_PERFMON = 38 };
@@ -106,7 +105,7 @@ static void check_memory(struct doctor *d)
 
 	if (cgroup != UINT64_MAX) {
 		f = doctor_find(d, cgroup < 256 << 20 ? DOCTOR_WARNING : DOCTOR_NOTE, "memory",
-				"this control group is limited to %s of memory", format_size(cgroup));
+				"this control group is limited to %s of memory", DOCTOR_SIZE(cgroup));
 		doctor_remedy(f, "raise its memory.max if ring buffers do not fit");
 	}
 	if (has_capability(d, CAP_BIT_IPC_LOCK) ||
@@ -123,7 +122,7 @@ static void check_memory(struct doctor *d)
 	}
 	/* One MiB for each CPU holds a history of less than a millisecond. */
 	f = doctor_find(d, all < (uint64_t)cpus << 20 ? DOCTOR_WARNING : DOCTOR_NOTE, "memory",
-			"ring buffers of this user are limited to %s", format_size(all));
+			"ring buffers of this user are limited to %s", DOCTOR_SIZE(all));
 	doctor_remedy(f, "grant CAP_IPC_LOCK, set LimitMEMLOCK=infinity, or raise kernel.perf_event_mlock_kb");
 }
 

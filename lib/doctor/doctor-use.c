@@ -5,8 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "client/doctor.h"
-#include "client/format.h"
+#include "lib/doctor/doctor.h"
 
 enum { CPUS_TEXT = 192, HOLDERS_MAX = 8 };
 
@@ -192,7 +191,7 @@ static void report_features(struct doctor *d, const struct topology_cpu *cpu, si
 		snprintf(to + used, sizeof(has) - used, "%s%s", used ? ", " : "", list[i].what);
 	}
 	doctor_find(d, DOCTOR_OK, "offers", "%s of %s: %s%s%s; %u address ranges, %u counters",
-		    topology_kind_str(cpu->kind), format_plural(n, "CPU"), *has ? has : "no option",
+		    topology_kind_str(cpu->kind), DOCTOR_PLURAL(n, "CPU"), *has ? has : "no option",
 		    *lacks ? "; no " : "", lacks, o->address_pairs, o->counters);
 }
 

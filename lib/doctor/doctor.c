@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "client/doctor.h"
 #include "lib/coresight/kernel-config.h"
+#include "lib/doctor/doctor.h"
 
 struct doctor_finding *doctor_find(struct doctor *d, enum doctor_level level, const char *topic, const char *fmt, ...)
 {
@@ -85,6 +85,51 @@ void doctor_done(struct doctor *d)
 	free(d->config);
 	topology_free(d->topology);
 	closep(&d->root);
+}
+
+const char *doctor_level_str(enum doctor_level level)
+{
+	static const char *const names[] = {
+		[DOCTOR_OK] = "ok",
+		[DOCTOR_NOTE] = "note",
+		[DOCTOR_WARNING] = "warning",
+		[DOCTOR_ERROR] = "error",
+	};
+
+	return names[level];
+}
+
+const char *doctor_plural(char text[DOCTOR_TEXT_SIZE], uint64_t n, const char *noun)
+{
+	snprintf(text, DOCTOR_TEXT_SIZE, "%ju %s%s", (uintmax_t)n, noun, n == 1 ? "" : "s");
+	return text;
+}
+
+const char *doctor_size(char text[DOCTOR_TEXT_SIZE], uint64_t bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	double v = (double)bytes;
+	size_t unit = 0;
+
+	for (; v >= 1024 && unit + 1 < ELEMENTS(units); unit++)
+		v /= 1024;
+	snprintf(text, DOCTOR_TEXT_SIZE, unit ? "%.1f %s" : "%.0f %s", v, units[unit]);
+	return text;
+}
+
+size_t doctor_check(struct doctor *d)
+{
+	static void (*const checks[])(struct doctor * d) = {
+		doctor_kernel, doctor_firmware, doctor_hardware,        doctor_rights,
+		doctor_use,    doctor_programs, doctor_report_features,
+	};
+	size_t errors = 0;
+
+	for (size_t i = 0; i < ELEMENTS(checks); i++)
+		checks[i](d);
+	for (size_t i = 0; i < d->n_findings; i++)
+		errors += d->findings[i].level == DOCTOR_ERROR;
+	return errors;
 }
 
 enum doctor_driver doctor_driver(const struct doctor *d, const char *option, const char *modules)

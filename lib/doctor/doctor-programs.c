@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "client/doctor.h"
-#include "client/guest.h"
 #include "lib/base/io.h"
 #include "lib/base/path.h"
+#include "lib/doctor/doctor.h"
+#include "lib/doctor/emulator.h"
 
 struct version {
 	unsigned major, minor, patch;
@@ -117,7 +117,7 @@ static void check_emulator(struct doctor *d)
 	if (path_helper("csight-etm.so", PKGLIBDIR, plugin, sizeof(plugin)) < 0)
 		reason_set(&why, 0, "csight-etm.so is neither beside csight nor in " PKGLIBDIR);
 	else
-		d->emulator = guest_emulator(plugin, emulator, sizeof(emulator), &why);
+		d->emulator = emulator_find(plugin, emulator, sizeof(emulator), &why);
 	if (d->emulator)
 		doctor_find(d, DOCTOR_OK, "emulator", "%s supports plugins: csight run --emu works", emulator);
 	else

@@ -4,9 +4,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "client/doctor.h"
-#include "client/format.h"
 #include "lib/base/io.h"
+#include "lib/doctor/doctor.h"
 
 enum { NODES_MAX = 50000, DEPTH_MAX = 16 };
 
@@ -126,7 +125,7 @@ void doctor_firmware(struct doctor *d)
 	} else if (fw->sources > shown) {
 		f = doctor_find(d, shown ? DOCTOR_WARNING : DOCTOR_ERROR, "firmware",
 				"%s describes %s, but the kernel shows %u", fw->source,
-				format_plural(fw->sources, "trace unit"), shown);
+				DOCTOR_PLURAL(fw->sources, "trace unit"), shown);
 		if (!shown && strcmp(fw->source, "ACPI") == 0 && doctor_kernel_before(d, 6, 6))
 			doctor_remedy(
 			    f, "if they are accessed by system registers, as ETE is, boot Linux 6.7 or later: it "
@@ -135,6 +134,6 @@ void doctor_firmware(struct doctor *d)
 			doctor_remedy(f, "look for errors of their drivers: dmesg | grep -iE 'coresight|etm|amba'");
 	} else {
 		doctor_find(d, DOCTOR_OK, "firmware", "%s describes %s", fw->source,
-			    format_plural(fw->sources, "trace unit"));
+			    DOCTOR_PLURAL(fw->sources, "trace unit"));
 	}
 }

@@ -3,9 +3,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "client/doctor.h"
-#include "client/format.h"
 #include "lib/coresight/hazards.h"
+#include "lib/doctor/doctor.h"
 
 enum { CPUS_TEXT = 192 };
 
@@ -65,7 +64,7 @@ static void check_pmu(struct doctor *d)
 		doctor_remedy(f, "see the findings for kernel and firmware above");
 		return;
 	}
-	doctor_find(d, DOCTOR_OK, "pmu", "cs_etm, with trace units of %s", format_plural(pmu->n_sources, "CPU"));
+	doctor_find(d, DOCTOR_OK, "pmu", "cs_etm, with trace units of %s", DOCTOR_PLURAL(pmu->n_sources, "CPU"));
 	if (doctor_cpus(d, unknown_to_pmu, cpus, sizeof(cpus)))
 		doctor_find(d, DOCTOR_WARNING, "pmu", "the trace units of %s are not in the PMU: perf cannot use them",
 			    cpus);
@@ -123,12 +122,12 @@ static void check_sinks(struct doctor *d)
 		}
 		add_text(names, sizeof(names), "%s%s (%s", shared++ ? ", " : "", of->name, topology_kind_str(of->kind));
 		if (t->sinks[i].buffer)
-			add_text(names, sizeof(names), ", %s", format_size(t->sinks[i].buffer));
+			add_text(names, sizeof(names), ", %s", DOCTOR_SIZE(t->sinks[i].buffer));
 		add_text(names, sizeof(names), ")");
 	}
 	if (private)
 		doctor_find(d, DOCTOR_OK, "sinks", "private: TRBE of %s; targets do not share a sink",
-			    format_plural(private, "CPU"));
+			    DOCTOR_PLURAL(private, "CPU"));
 	if (shared)
 		doctor_find(d, DOCTOR_OK, "sinks", "shared by the CPUs connected to them: %s", names);
 	if (private || shared)
@@ -203,7 +202,7 @@ static void check_trace_ids(struct doctor *d)
 
 	if (shares > IDS) {
 		f = doctor_find(d, DOCTOR_WARNING, "ids", "%s share sinks, but there are only %d trace IDs",
-				format_plural(shares, "CPU"), IDS);
+				DOCTOR_PLURAL(shares, "CPU"), IDS);
 		doctor_remedy(f, "arm targets on fewer CPUs at a time");
 	} else if (lacking && !dynamic) {
 		f = doctor_find(d, DOCTOR_WARNING, "ids",
