@@ -190,8 +190,8 @@ class Changing:
     """A target of the user OLD that becomes the user NEW at change()."""
     OLD, NEW = 61001, 61002
 
-    def __init__(self, w):
-        self.w = w
+    def __init__(self, w, old=OLD):
+        self.w, self.OLD = w, old
         may = ["--inh-caps=+setuid", "--ambient-caps=+setuid"]
         self.process = subprocess.Popen(run_as(self.OLD, *may, w.build + "/csight", "run", "--emu", "--ring-size", "64K", "--", w.guest, str(self.NEW)),
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=w.plain)
@@ -224,6 +224,29 @@ class Changing:
             raise Defect("%s: there is a snapshot: %s" % (when, found))
 
 
+    def owner(self):
+        return [t["uid"] for t in self.w.ask("ListTargets")["targets"] if t["pid"] == self.pid and t["state"] == "armed"]
+
+    def stay_roots(self):
+        """The emulator changes the user of the program's threads, not of its own, which registers: it is root's as before."""
+        end = time.monotonic() + 20
+        while self.owner() != [0]:
+            if time.monotonic() > end:
+                raise Defect("after a restart, it is not root's target: %s" % self.owner())
+            time.sleep(0.02)
+        p = self.ask(self.NEW)
+        if p.returncode == 0:
+            raise Defect("after a restart, its new user gets what root's program did")
+        p = self.ask(0)
+        if p.returncode:
+            raise Defect("after a restart, root gets none: %s" % p.stderr)
+        id = id_of(p.stdout)
+        self.w.settle()
+        if self.w.csight("grep", "become", id, faults=False)[0]:
+            raise Defect("after a restart, what was before it is lost")
+        self.w.ask("Remove", {"id": id})
+
+
 def changes_user(w):
     """No user gets the trace of a process that became another's, neither while it runs nor afterwards."""
     if os.getuid() or not shutil.which("setpriv"):
@@ -243,6 +266,16 @@ def changes_user(w):
             t.process.wait()
         t.refuse("ended")
         w.judge([id_of(p.stdout)], descriptors=False)
+    # Root's target stays root's, also when csightd is started again.
+    t = Changing(w, 0)
+    try:
+        t.change()
+        w.stop()
+        w.start("--system", "--set=decode-user=daemon")
+        t.stay_roots()
+    finally:
+        t.process.kill()
+        t.process.wait()
 
 
 CONDITIONS = {f.__name__: f for f in (full_disk, read_only, slow_disk, clock_jumps, stopped, frozen, ends, changes_user)}
