@@ -39,6 +39,8 @@ static int put_store(const struct store_rewriter *to, const struct store *s)
 	const char *ended = store_meta(s, "ended");
 	int rc = 0;
 
+	for (size_t i = 0; rc == 0 && i < s->n_notes; i++)
+		rc = store_put_note(to->writer, &s->notes[i]);
 	for (size_t i = 0; rc == 0 && i < s->n_threads; i++)
 		rc = put_thread(to, s, i);
 	if (rc == 0 && ended)
