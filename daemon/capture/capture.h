@@ -202,6 +202,8 @@ struct capture_watching {
 	/* True if the list is in effect. *ret_limits: EMU_CANNOT_… */
 	bool (*applied)(struct capture_source *s, uint32_t *ret_limits);
 	void (*state)(struct capture_source *s, enum emu_watch_kind kind, struct capture_watch_state *ret);
+	/* True if the hits of a process that has ended at that time, CLOCK_MONOTONIC, are all known. */
+	bool (*settled)(struct capture_source *s, uint64_t ended);
 };
 
 struct capture_ops {

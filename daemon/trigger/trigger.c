@@ -348,7 +348,11 @@ void trigger_list_ended(void *data, struct target *target)
 	if (!w)
 		return;
 	watched_target_ref(w);
-	watched_target_drain(w);
+	/* Of a process that has just ended, the last hits may be unknown yet. */
+	if (!watched_target_settle(w)) {
+		watched_target_unref(w);
+		return;
+	}
 	for (t = TAILQ_FIRST(&all->triggers); t; t = next) {
 		const struct trigger_hit hit = { .how = EMU_HIT_ENDED,
 						 .tid = target->ending.tid,
@@ -367,6 +371,11 @@ void trigger_list_ended(void *data, struct target *target)
 			trigger_settle_end(t);
 	}
 	watched_target_unref(w);
+}
+
+static void on_settled(void *data, struct watched_target *w)
+{
+	trigger_list_ended(data, w->target);
 }
 
 /* Derives the places of an event that has a number. */
@@ -453,6 +462,7 @@ static int fill(struct trigger *t, const struct trigger_request *q, struct reaso
 		return rc;
 	t->watched->hit = on_hit;
 	t->watched->applied = on_applied;
+	t->watched->settled = on_settled;
 	t->watched->data = all;
 	t->section = q->section ? strdup(q->section) : NULL;
 	if (!t->timer || !t->name || (q->section && !t->section))

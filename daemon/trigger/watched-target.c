@@ -122,6 +122,16 @@ static bool is_applied(struct watched_target *w)
 	       now_ns(CLOCK_MONOTONIC) - w->changed_ns > APPLY_SECONDS * 1000000000ull;
 }
 
+bool watched_target_settle(struct watched_target *w)
+{
+	bool settled = !watching_of(w) || watching_of(w)->settled(w->target->ring.source, w->target->gone_ns);
+
+	read_hits(w);
+	w->settling = !settled;
+	start_tick(w);
+	return settled;
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *data)
 {
 	struct watched_target *w = watched_target_ref(data);
@@ -138,6 +148,8 @@ static void on_tick(evutil_socket_t fd, short what, void *data)
 		watching_of(w)->want(w->target->ring.source);
 		more = read_hits(w) > 0;
 	}
+	if (w->settling && watched_target_settle(w))
+		w->settled(w->data, w);
 	if (more || w->changed_ns || w->changed || w->held)
 		start_tick(w);
 	watched_target_unref(w);

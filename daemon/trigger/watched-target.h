@@ -32,6 +32,9 @@ struct watched_target {
 	void (*hit)(void *data, struct watched_target *w, const struct emu_hit *h);
 	/* The list is in effect; or some of what was changed since the last call is not, with why. */
 	void (*applied)(void *data, struct watched_target *w, const struct reason *failure);
+	/* The process had ended, and all its hits are read now. */
+	void (*settled)(void *data, struct watched_target *w);
+	bool settling;
 	void *data;
 };
 
@@ -48,6 +51,11 @@ void watched_target_changed(struct watched_target *w);
 
 /* Lets the rings continue, if a hit has frozen them. */
 void watched_target_release(struct watched_target *w);
+
+/*
+ * The process has ended: reads its hits. False: some may be unknown yet; settled() follows.
+ */
+bool watched_target_settle(struct watched_target *w);
 
 /* Reads new hits now, and again soon. */
 void watched_target_drain(struct watched_target *w);

@@ -176,6 +176,11 @@ static void read_state(struct capture_source *source, enum emu_watch_kind kind, 
 	*ret = (struct capture_watch_state){ .mechanism = "emulator", .cost = "a call within the emulator" };
 }
 
+static bool is_settled(struct capture_source *source, uint64_t ended)
+{
+	return true;
+}
+
 const struct capture_watching emu_watching = {
 	.set = set_list,
 	.freeze = freeze_now,
@@ -186,4 +191,5 @@ const struct capture_watching emu_watching = {
 	.counts = read_counts,
 	.applied = is_applied,
 	.state = read_state,
+	.settled = is_settled,
 };

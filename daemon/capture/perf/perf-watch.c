@@ -46,6 +46,7 @@ struct perf_watch {
 	uint64_t n_hits;
 	struct emu_hit hits[EMU_HITS_MAX];
 	bool unnoticed;
+	uint64_t read_at; /* CLOCK_MONOTONIC: all hits before are known */
 };
 
 static bool is_call(const struct emu_watch *w)
@@ -382,15 +383,21 @@ static void open_stale(struct perf_target *s)
 
 void perf_watch_drain(struct perf_target *s)
 {
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
 	struct perf_watch *w = s->watch;
 	size_t exited;
 
-	if (!w || !s->armed)
+	if (!w)
 		return;
 	exited = w->n_exited;
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
 		if (w->slots[i].events)
 			read_slot(s, i);
+	pthread_mutex_lock(&s->m->lock);
+	w->read_at = now;
+	pthread_mutex_unlock(&s->m->lock);
+	if (!s->armed)
+		return;
 	if (exited)
 		drop_exited(s, exited);
 	if (w->settles) {
@@ -510,6 +517,18 @@ static void read_state(struct capture_source *source, enum emu_watch_kind kind, 
 	pthread_mutex_unlock(&s->m->lock);
 }
 
+static bool is_settled(struct capture_source *source, uint64_t ended)
+{
+	struct perf_target *s = perf_target_of(source);
+	bool settled;
+
+	pthread_mutex_lock(&s->m->lock);
+	/* One that is disarmed is read no more. */
+	settled = !s->watch || s->cpu_time == UINT64_MAX || s->watch->read_at > ended;
+	pthread_mutex_unlock(&s->m->lock);
+	return settled;
+}
+
 const struct capture_watching perf_watching = {
 	.set = set_list,
 	.release = release,
@@ -519,4 +538,5 @@ const struct capture_watching perf_watching = {
 	.counts = read_counts,
 	.applied = is_applied,
 	.state = read_state,
+	.settled = is_settled,
 };
