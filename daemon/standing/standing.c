@@ -33,6 +33,7 @@ struct standing_list {
 	struct standing_head list; /* oldest first */
 	uint32_t last_id;
 	bool begun;
+	bool forking;                  /* what is considered was just forked */
 	struct process_events *events; /* while there are rules and trace units */
 	struct event *look;            /* looks at the processes that run, */
 	DIR *proc;                     /* up to here; NULL: it does not */
@@ -194,7 +195,8 @@ static int adopt(struct standing *s, const struct standing_process *p, bool at_e
 		audit_limit(&s->by, AUDIT_ARM, &on, &limit);
 		ledger_explain(&limit, &why);
 	}
-	if (rc < 0 && rc != -ESRCH)
+	/* One that changes its user before it executes a program is considered again then. */
+	if (rc < 0 && rc != -ESRCH && !(rc == -EACCES && s->all->forking))
 		note_failure(s, p->pid, p->name, *why.text ? why.text : strerror(-rc));
 	if (rc == 0)
 		assign(s, *ret);
@@ -361,7 +363,9 @@ static void on_forked(void *data, pid_t parent, pid_t child)
 	TAILQ_FOREACH (s, &all->list, link)
 		if (s->set)
 			process_set_put(s->set, child, process_set_has(s->set, parent) || in_tree(s, &p));
+	all->forking = true;
 	consider(all, child);
+	all->forking = false;
 }
 
 static void on_executed(void *data, pid_t pid)
