@@ -95,14 +95,14 @@ static bool holds(const struct mapped_code *m, const struct emu_watch *w, uint64
 			: place >= m->start && place < m->end;
 }
 
-struct search {
+struct place_search {
 	pid_t pid;
 	struct mapped_codes maps;
 	struct watch_specs *ret;
 	struct reason *why;
 };
 
-static int add_place(struct search *s, const struct emu_watch *w, uint64_t place, struct watch_spec spec)
+static int add_place(struct place_search *s, const struct emu_watch *w, uint64_t place, struct watch_spec spec)
 {
 	bool found = false;
 	int rc = 0;
@@ -124,7 +124,7 @@ static int add_place(struct search *s, const struct emu_watch *w, uint64_t place
 	return rc;
 }
 
-static int add_function(struct search *s, const struct emu_watch *w, const struct capture_watch_ends *ends,
+static int add_function(struct place_search *s, const struct emu_watch *w, const struct capture_watch_ends *ends,
 			uint32_t slot)
 {
 	int rc;
@@ -139,7 +139,7 @@ static int add_function(struct search *s, const struct emu_watch *w, const struc
 	return rc;
 }
 
-static int add_tracepoint(struct search *s, struct watch_spec spec, const char *name)
+static int add_tracepoint(struct place_search *s, struct watch_spec spec, const char *name)
 {
 	static const char *const roots[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
 	long long id = -1;
@@ -158,7 +158,7 @@ static int add_tracepoint(struct search *s, struct watch_spec spec, const char *
 	return add_spec(s->ret, &spec);
 }
 
-static int add_syscall(struct search *s, const struct emu_watch *w, uint32_t slot)
+static int add_syscall(struct place_search *s, const struct emu_watch *w, uint32_t slot)
 {
 	struct watch_spec spec = { .slot = slot, .role = WATCH_ENTER };
 	int rc;
@@ -177,7 +177,7 @@ static bool survives(uint64_t number)
 }
 
 /* The tracepoint also reports signals that are ignored (sa_handler 1), or have no effect by default (0). */
-static int add_signal(struct search *s, const struct emu_watch *w, uint32_t slot)
+static int add_signal(struct place_search *s, const struct emu_watch *w, uint32_t slot)
 {
 	struct watch_spec spec = { .slot = slot, .role = WATCH_REACHED };
 	int rc = 0;
@@ -195,7 +195,7 @@ static int add_signal(struct search *s, const struct emu_watch *w, uint32_t slot
 	return add_tracepoint(s, spec, "signal/signal_deliver");
 }
 
-static int add_watch(struct search *s, const struct capture_watch_list *list, uint32_t slot)
+static int add_watch(struct place_search *s, const struct capture_watch_list *list, uint32_t slot)
 {
 	const struct emu_watch *w = &list->watches[slot];
 
@@ -221,7 +221,7 @@ static int add_watch(struct search *s, const struct capture_watch_list *list, ui
 int watch_places_find(pid_t pid, const struct capture_watch_list *list, uint32_t slot, struct watch_specs *ret,
 		      struct reason *why)
 {
-	struct search s = { .pid = pid, .ret = ret, .why = why };
+	struct place_search s = { .pid = pid, .ret = ret, .why = why };
 	int rc = read_maps(pid, &s.maps);
 
 	if (rc == 0)
