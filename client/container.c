@@ -18,7 +18,7 @@ struct part {
 	char name[NAME_MAX + 1], above[NAME_MAX + 1];
 };
 
-struct search {
+struct container_search {
 	const char *id;
 	char *path;
 	size_t size;
@@ -93,7 +93,7 @@ static bool matches(const char *name, const char *id)
 }
 
 /* path: of one process in one hierarchy. */
-static void look_at(struct search *s, const char *path)
+static void look_at(struct container_search *s, const char *path)
 {
 	struct part p = { "", "" };
 
@@ -114,7 +114,7 @@ static void look_at(struct search *s, const char *path)
 	}
 }
 
-static void look_at_process(struct search *s, const char *pid)
+static void look_at_process(struct container_search *s, const char *pid)
 {
 	_cleanup_fclose_ FILE *f = NULL;
 	_cleanup_free_ char *line = NULL;
@@ -138,7 +138,7 @@ static void look_at_process(struct search *s, const char *pid)
 int container_find(const char *id, char *ret, size_t size)
 {
 	_cleanup_closedir_ DIR *proc = opendir("/proc");
-	struct search s = { .id = id, .path = ret, .size = size };
+	struct container_search s = { .id = id, .path = ret, .size = size };
 	struct dirent *e;
 
 	if (!proc)
