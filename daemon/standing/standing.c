@@ -41,7 +41,7 @@ struct standing_list {
 };
 
 /* A process at the gate, until it is armed. */
-struct arrival {
+struct gate_arrival {
 	struct standing_list *all;
 	uint32_t rule, number;
 };
@@ -204,11 +204,11 @@ static int adopt(struct standing *s, const struct standing_process *p, bool at_e
 }
 
 /* What /proc says of a process. False: it has ended, or is a thread of the kernel, or csightd. */
-struct process_text {
+struct standing_text {
 	char name[CREDENTIALS_NAME_SIZE], exe[PATH_MAX];
 };
 
-static bool read_process(pid_t pid, struct process_text *text, struct standing_process *ret)
+static bool read_process(pid_t pid, struct standing_text *text, struct standing_process *ret)
 {
 	struct credentials c;
 	char path[32];
@@ -235,7 +235,7 @@ static void let_go(struct standing *s, uint32_t number)
 
 static void on_arrival_armed(struct target *t, int rc, void *data)
 {
-	struct arrival *a = data;
+	struct gate_arrival *a = data;
 	struct standing *s = standing_find(a->all, a->rule);
 
 	on_armed(t, rc, a->all);
@@ -271,15 +271,15 @@ static bool will_be_selected(const struct standing *s, const struct standing_pro
 static void on_waits(void *data, pid_t pid, uint32_t number)
 {
 	struct standing *s = data;
-	struct arrival *a = NULL;
-	struct process_text text;
+	struct gate_arrival *a = NULL;
+	struct standing_text text;
 	struct standing_process p;
 	struct target *t;
 
 	s->arriving++;
 	if (!find_running(s->all, pid) && read_process(pid, &text, &p) && will_be_selected(s, &p) &&
 	    (a = malloc(sizeof(*a))) && adopt(s, &p, true, &t) == 0) {
-		*a = (struct arrival){ s->all, s->id, number };
+		*a = (struct gate_arrival){ s->all, s->id, number };
 		target_arm(t, on_arrival_armed, a);
 		return;
 	}
@@ -333,7 +333,7 @@ static void reconsider(struct standing_list *all, struct target *t, const struct
 /* A process of the trace units runs, was forked, or executed a program. */
 static void consider(struct standing_list *all, pid_t pid)
 {
-	struct process_text text;
+	struct standing_text text;
 	struct standing_process p;
 	struct target *t = find_running(all, pid);
 	struct standing *s;
