@@ -7,7 +7,6 @@
 #include "daemon/failure.h"
 #include "daemon/group.h"
 #include "daemon/methods-internal.h"
-#include "daemon/policy.h"
 #include "daemon/request.h"
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
@@ -28,15 +27,18 @@ struct group_thaw {
 
 static bool add_member(struct daemon *d, struct call *c, int64_t pid, struct snapshot_group *ret)
 {
-	struct target *t = pid > 0 && pid <= INT32_MAX ? target_list_find(d->targets, (pid_t)pid, c->by.uid) : NULL;
-	struct methods_subject s = { .action = AUDIT_TAKE, .pid = (pid_t)pid, .target = t };
+	struct methods_subject s = { .action = AUDIT_TAKE };
+	struct target *t;
 
-	if (!t || t->ring.state == RING_DISARMED) {
-		failure_process(c, WIRE_NOT_ARMED, (pid_t)pid, NULL);
+	if (pid <= 0 || pid > INT_MAX) {
+		call_invalid(c, "with");
 		return false;
 	}
-	if (!policy_owns(c->by.uid, t->uid)) {
-		methods_deny(c, &s);
+	if (!methods_find_process(d, c, (pid_t)pid, &s))
+		return false;
+	t = s.target;
+	if (!t || t->ring.state == RING_DISARMED) {
+		failure_process(c, WIRE_NOT_ARMED, (pid_t)pid, NULL);
 		return false;
 	}
 	for (size_t i = 0; i < ret->n; i++)

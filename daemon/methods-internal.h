@@ -28,6 +28,10 @@ struct audit_object methods_object_of_snapshot(const struct snapshot *s);
 /* Refuses a call for the lack of a right. */
 void methods_deny(struct call *c, const struct methods_subject *s);
 
+/* Finds a process, and checks the right to it: to its target, or else as /proc has it. Replies where it returns false.
+ */
+bool methods_find_process(struct daemon *d, struct call *c, pid_t pid, struct methods_subject *ret);
+
 void methods_arm(struct daemon *d, struct call *c, struct methods_subject *s);
 void methods_disarm(struct daemon *d, struct call *c, struct methods_subject *s);
 void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *s);

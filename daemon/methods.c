@@ -373,17 +373,11 @@ static const struct method methods[] = {
 	{ "org.varlink.service.GetInterfaceDescription", RIGHT_ANY, 0, AUDIT_LOOK, do_get_description },
 };
 
-/* Finds the process that a call names, and checks the right to it: to its target, or else as /proc has it. */
-static bool find_process(struct daemon *d, struct call *c, struct methods_subject *ret)
+bool methods_find_process(struct daemon *d, struct call *c, pid_t pid, struct methods_subject *ret)
 {
-	int64_t pid;
 	int rc;
 
-	if (json_get_i64(c->parameters, "pid", &pid) < 0 || pid <= 0 || pid > INT_MAX) {
-		call_invalid(c, "pid");
-		return false;
-	}
-	ret->pid = (pid_t)pid;
+	ret->pid = pid;
 	ret->target = target_list_find(d->targets, ret->pid, c->by.uid);
 	if (ret->target && target_check_user(ret->target) == -EACCES)
 		ret->target = target_list_find(d->targets, ret->pid, c->by.uid);
@@ -397,6 +391,16 @@ static bool find_process(struct daemon *d, struct call *c, struct methods_subjec
 		failure_process(c, WIRE_NO_SUCH_PROCESS, ret->pid, NULL);
 	else
 		methods_deny(c, ret);
+	return false;
+}
+
+static bool find_named_process(struct daemon *d, struct call *c, struct methods_subject *ret)
+{
+	int64_t pid;
+
+	if (json_get_i64(c->parameters, "pid", &pid) == 0 && pid > 0 && pid <= INT_MAX)
+		return methods_find_process(d, c, (pid_t)pid, ret);
+	call_invalid(c, "pid");
 	return false;
 }
 
@@ -428,7 +432,7 @@ static bool find_subject(struct daemon *d, struct call *c, enum right right, str
 		methods_deny(c, ret);
 		return false;
 	case RIGHT_PROCESS:
-		return find_process(d, c, ret);
+		return find_named_process(d, c, ret);
 	case RIGHT_SNAPSHOT:
 		return find_snapshot(d, c, ret);
 	case RIGHT_TRIGGER:
