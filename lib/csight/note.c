@@ -36,7 +36,7 @@ struct notes {
 static __thread struct {
 	uint64_t of;
 	uint32_t tid;
-} self __attribute__((tls_model("initial-exec")));
+} self;
 
 /* What becomes an entry. */
 struct draft {
