@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* csight targets. */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -72,19 +73,19 @@ static void print_standing(const struct csight_object *list, bool apart)
 	}
 }
 
-/* Prints both lists as one object. */
+/* Prints both lists as one object; standing: NULL for an older csightd. */
 static int print_json(const struct csight_object *targets, const struct csight_object *standing)
 {
 	_cleanup_json_ json_object *a = NULL, *b = NULL;
-	const char *first = csight_json(targets), *second = csight_json(standing);
-	json_object *list;
+	const char *first = csight_json(targets), *second = standing ? csight_json(standing) : "{}";
+	json_object *list = NULL;
 
-	if (json_parse(first, strlen(first), &a) < 0 || json_parse(second, strlen(second), &b) < 0 ||
-	    json_get(b, "standing", json_type_array, &list) < 0) {
+	if (json_parse(first, strlen(first), &a) < 0 || json_parse(second, strlen(second), &b) < 0) {
 		client_error("out of memory");
 		return STATUS_FAILED;
 	}
-	json_add(a, "standing", json_object_get(list));
+	if (json_get(b, "standing", json_type_array, &list) == 0)
+		json_add(a, "standing", json_object_get(list));
 	client_print_json(a);
 	return STATUS_OK;
 }
@@ -103,6 +104,9 @@ static bool query(struct client *c, struct csight_object **ret_targets, struct c
 	rc = csight_targets(c->daemon, ret_targets);
 	if (rc == 0)
 		rc = csight_standing(c->daemon, ret_standing);
+	/* A csightd before standing targets. */
+	if (rc == -ENOSYS)
+		rc = 0;
 	c->status = rc < 0    ? client_daemon_failed(c, rc)
 		    : c->json ? print_json(*ret_targets, *ret_standing)
 			      : STATUS_OK;
