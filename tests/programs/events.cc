@@ -4,10 +4,13 @@
  * end in every way: by a return, after a tail call, in a recursion, by an exception, by longjmp(), with their thread,
  * around a fork. Prints how many calls there were, how many of them long, system calls that slept, and signals.
  *
- * usage: events [exit STATUS | crash | abort | spin | measure | requests N SLOW]
+ * usage: events [exit STATUS | crash | abort | spin | measure | requests N SLOW | sleeps N]
  *
  * requests: N calls of planted(), of which SLOW, evenly distributed, are slow, each by another duration; after each it
  * sleeps.
+ *
+ * sleeps: N times a sleep of 4 ms and one of 1 us. It prints N, then how many of all took more than 2 ms by its own
+ * clock.
  *
  * measure: calls measured() once, and prints four times of CLOCK_MONOTONIC: before the call, after its first and before
  * its last instructions, and after it.
@@ -195,6 +198,17 @@ static void serve(unsigned long n, unsigned long slow)
 	}
 }
 
+static void sleep_often(unsigned long n)
+{
+	for (unsigned long i = 0; i < 2 * n; i++) {
+		unsigned long long before = now();
+
+		nap(i % 2 ? 4000000 : 1000);
+		longs += now() - before > 2000000;
+	}
+	calls = n;
+}
+
 int main(int argc, char **argv)
 {
 	char line[16];
@@ -213,6 +227,8 @@ int main(int argc, char **argv)
 		measure();
 	else if (argc > 3 && strcmp(argv[1], "requests") == 0)
 		serve(strtoul(argv[2], nullptr, 10), strtoul(argv[3], nullptr, 10));
+	else if (argc > 2 && strcmp(argv[1], "sleeps") == 0)
+		sleep_often(strtoul(argv[2], nullptr, 10));
 	else
 		play(ROUNDS);
 	printf("%lu %lu %lu %lu\n", calls, longs, sleeps, signals);
