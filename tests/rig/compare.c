@@ -2,7 +2,7 @@
 /*
  * Compares a decode with the truth log of the virtual machine (tests/rig/shared.h), instruction by instruction.
  *
- *   compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-e] [-g] [-x START:END]... [-X START:END]... LOG [TID] <DECODE
+ *   compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-g] [-x START:END]... LOG [TID] <DECODE
  *
  * DECODE: output of `csight decode --to pcs`, or of --to elements --by-thread, which includes gaps. TID: the decode is
  * of this thread, whatever its headings. The instructions of each thread must be all those that it executed while it
@@ -13,10 +13,8 @@
  *   -t: it was frozen between these values of the virtual counter: later execution is not expected.
  *   -w: rings wrapped: the beginning may be missing, for each CPU its own, with a gap wherever something is missing
  *       between two decoded instructions (alignment.h).
- *   -e: the end may be missing.
  *   -g: there may be gaps: the parts between them must be in the truth, in order. Prints what is missing.
  *   -x: addresses without an image, excluded from both.
- *   -X: execution here must not be in the decode; excluded from the truth, and counted.
  *
  * Prints what is equal, and for each thread that differs the first difference with its context. Exits with 0 if all is
  * equal.
@@ -47,13 +45,13 @@ enum {
 
 static struct {
 	uint32_t pid;
-	bool unended, holey;
+	bool holey;
 	uint64_t armed;
 	struct alignment_options alignment;
 	struct ranges {
 		uint64_t all[EXCLUDED][2];
 		unsigned n;
-	} excluded, hidden;
+	} excluded;
 } options;
 
 static struct thread *threads;
@@ -61,7 +59,7 @@ static size_t n_threads, threads_room;
 static uint32_t index_of[TID_MAX]; /* index plus one */
 static struct piece *pieces;
 static size_t n_pieces, pieces_room;
-static uint64_t executed, hidden, n_decoded;
+static uint64_t executed, n_decoded;
 
 static void add_piece(struct piece **list, size_t *n, size_t *room, const struct piece *p)
 {
@@ -91,18 +89,16 @@ static bool is_in(const struct ranges *r, uint64_t pc)
 }
 
 /* Adds instructions that are not excluded. */
-static void add_range(struct runs *to, uint64_t start, uint64_t count, bool is_truth)
+static void add_range(struct runs *to, uint64_t start, uint64_t count)
 {
-	if (!options.excluded.n && !(is_truth && options.hidden.n)) {
+	if (!options.excluded.n) {
 		runs_add(to, start, count);
 		return;
 	}
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t pc = start + 4 * i;
 
-		if (is_truth && is_in(&options.hidden, pc))
-			hidden++;
-		else if (!is_in(&options.excluded, pc))
+		if (!is_in(&options.excluded, pc))
 			runs_add(to, pc, 1);
 	}
 }
@@ -111,7 +107,7 @@ static void decoded(struct thread *t, uint64_t start, uint64_t count)
 {
 	t->decoded = true;
 	n_decoded += count;
-	add_range(&t->decode, start, count, false);
+	add_range(&t->decode, start, count);
 }
 
 /* Adjacent gaps, and gaps before the first instruction, separate nothing. */
@@ -239,7 +235,7 @@ static void read_piece(struct piece *p, int fd)
 			abort();
 		for (size_t i = 0; i < size / sizeof(*records); i++)
 			if (!(records[i].start & RIG_MARK))
-				add_range(&t->truth, records[i].start, records[i].count, true);
+				add_range(&t->truth, records[i].start, records[i].count);
 		at += size;
 	}
 	p->n = t->truth.total - p->from;
@@ -302,14 +298,6 @@ static void print_thread(const struct thread *t)
 		print_difference("from the end", t, d - 1 - last, n - 1 - last);
 	for (size_t i = 0; i < MIN(t->n_holes, (size_t)AROUND); i++)
 		print_difference("hole", t, t->holes[i], t->holes[i]);
-}
-
-/* True if only the end is missing from the decode. */
-static bool lacks_end(const struct thread *t)
-{
-	uint64_t d = t->decode.total;
-
-	return d && !t->n_holes && d <= t->truth.total && runs_common_start(&t->decode, 0, &t->truth, 0) >= d;
 }
 
 /* Where nothing may be missing, a gap is where the thread executed something untraced. */
@@ -418,12 +406,8 @@ static bool compare_parts(const struct thread *t)
 	return true;
 }
 
-struct missing {
-	uint64_t before, after;
-};
-
 /* Aligns each thread by itself, then all together. */
-static bool compare_aligned(struct missing *missing)
+static bool compare_aligned(uint64_t *missing)
 {
 	struct alignments *found = calloc(n_threads + 1, sizeof(*found));
 	const struct alignment **chosen = calloc(n_threads + 1, sizeof(*chosen));
@@ -435,10 +419,6 @@ static bool compare_aligned(struct missing *missing)
 	for (size_t i = 0; i < n_threads; i++) {
 		const struct thread *t = &threads[i];
 
-		if (options.unended && lacks_end(t)) {
-			missing->after += t->truth.total - t->decode.total;
-			continue;
-		}
 		alignment_find(t, &options.alignment, &found[n]);
 		if (found[n].too_many)
 			printf("thread %u: too many places fit the decode\n", t->tid);
@@ -454,7 +434,7 @@ static bool compare_aligned(struct missing *missing)
 		good = false;
 	}
 	for (size_t i = 0; i < n && good; i++)
-		missing->before += chosen[i]->missing;
+		*missing += chosen[i]->missing;
 	for (size_t i = 0; i < n; i++)
 		free(found[i].all);
 	free(found);
@@ -477,7 +457,7 @@ static uint64_t count_moves(const struct thread *t, uint64_t *ret_pieces)
 	return moves;
 }
 
-static void print_summary(struct missing missing)
+static void print_summary(uint64_t missing)
 {
 	uint64_t shown = 0, n = 0, all_pieces = 0, moves = 0, holes = 0, truth = 0;
 
@@ -490,12 +470,8 @@ static void print_summary(struct missing missing)
 	}
 	printf("%" PRIu64 " equal, threads %" PRIu64 ", pieces %" PRIu64 ", moves %" PRIu64, shown, n, all_pieces,
 	       moves);
-	if (missing.before)
-		printf(", missing at the beginning %" PRIu64, missing.before);
-	if (missing.after)
-		printf(", missing at the end %" PRIu64, missing.after);
-	if (options.hidden.n)
-		printf(", hidden %" PRIu64, hidden);
+	if (missing)
+		printf(", missing at the beginning %" PRIu64, missing);
 	if (options.holey) {
 		printf(", holes %" PRIu64 ", not shown %" PRIu64 " in %zu pages", holes, truth - shown, n_left_out);
 		for (size_t i = 0; i < MIN(n_left_out, (size_t)PAGES_PRINTED); i++)
@@ -514,7 +490,7 @@ static bool read_options(int argc, char **argv)
 {
 	int option;
 
-	while ((option = getopt(argc, argv, "p:a:t:wegx:X:")) != -1) {
+	while ((option = getopt(argc, argv, "p:a:t:wgx:")) != -1) {
 		switch (option) {
 		case 'p':
 			options.pid = (uint32_t)strtoul(optarg, NULL, 10);
@@ -534,12 +510,8 @@ static bool read_options(int argc, char **argv)
 		case 'g':
 			options.holey = true;
 			break;
-		case 'e':
-			options.unended = true;
-			break;
 		case 'x':
-		case 'X':
-			if (!read_range(option == 'x' ? &options.excluded : &options.hidden, optarg))
+			if (!read_range(&options.excluded, optarg))
 				return false;
 			break;
 		default:
@@ -551,11 +523,11 @@ static bool read_options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct missing missing = { 0 };
+	uint64_t missing = 0;
 	bool good;
 
 	if (!read_options(argc, argv)) {
-		fprintf(stderr, "usage: compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-e] [-g] [-x|-X START:END]... "
+		fprintf(stderr, "usage: compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-g] [-x START:END]... "
 				"LOG [TID] <DECODE\n");
 		return 2;
 	}
