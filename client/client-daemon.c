@@ -120,16 +120,22 @@ void client_progress_end(struct client *c)
 		fputs("\r\033[K", stderr);
 }
 
-bool client_query(struct client *c, int (*call)(struct csight *c, struct csight_object **ret),
-		  struct csight_object **ret)
+bool client_begin_query(struct client *c)
 {
 	const char *value;
-	int rc;
 
 	if (client_option(c, &value) == CLIENT_STOP)
 		return false;
 	c->status = c->argc ? client_usage(c, "unexpected argument '%s'", esc(c->argv[0])) : client_connect(c);
-	if (c->status != STATUS_OK)
+	return c->status == STATUS_OK;
+}
+
+bool client_query(struct client *c, int (*call)(struct csight *c, struct csight_object **ret),
+		  struct csight_object **ret)
+{
+	int rc;
+
+	if (!client_begin_query(c))
 		return false;
 	rc = call(c->daemon, ret);
 	if (rc < 0)

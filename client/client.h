@@ -119,6 +119,9 @@ int client_daemon_failed(struct client *c, int rc);
 /* Creates the handle c->daemon, unless there is one. Returns 0 or an exit status. */
 int client_connect(struct client *c);
 
+/* Parses the options of a verb that has no arguments, and connects. False: the exit status is in c->status. */
+bool client_begin_query(struct client *c);
+
 /* Does all the work of a verb without arguments that makes one call: parses its options, connects, calls, and with
  * --json prints the reply. Returns true if the caller has to print *ret; else the exit status is in c->status.
  */

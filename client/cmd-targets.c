@@ -93,13 +93,9 @@ static int print_json(const struct csight_object *targets, const struct csight_o
 /* Asks for both lists. Returns true if they are to be printed; else the exit status is in c->status. */
 static bool query(struct client *c, struct csight_object **ret_targets, struct csight_object **ret_standing)
 {
-	const char *value;
 	int rc;
 
-	if (client_option(c, &value) == CLIENT_STOP)
-		return false;
-	c->status = c->argc ? client_usage(c, "unexpected argument '%s'", esc(c->argv[0])) : client_connect(c);
-	if (c->status != STATUS_OK)
+	if (!client_begin_query(c))
 		return false;
 	rc = csight_targets(c->daemon, ret_targets);
 	if (rc == 0)
