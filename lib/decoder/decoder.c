@@ -265,10 +265,9 @@ static json_object *last_items(json_object *list, size_t most)
 static json_object *build_start_message(const struct decoder_start *start, bool with_threads, size_t intervals)
 {
 	/* The members that the decoder uses; it does not use the list of images, which may be long. */
-	static const char *const keys[] = { "id",      "pid",       "name",   "exe",         "capture",
-					    "time",    "monotonic", "clock",  "clock_shift", "shared",
-					    "ended",   "trigger",   "labels", "perf_map",    "code",
-					    "jitdump", "threads",   "last",   "since" };
+	static const char *const keys[] = { "id",        "pid",      "name",        "exe",     "capture", "time",
+					    "monotonic", "clock",    "clock_shift", "shared",  "ended",   "trigger",
+					    "labels",    "perf_map", "code",        "jitdump", "last",    "since" };
 	json_object *o = json_object_new_object(), *outputs = json_object_new_array();
 
 	json_add_str(o, "type", "start");
@@ -287,9 +286,11 @@ static json_object *build_start_message(const struct decoder_start *start, bool 
 	if (start->snapshot) {
 		json_object *snapshot = json_object_new_object(), *value;
 
-		for (size_t i = 0; snapshot && i < ELEMENTS(keys) - !with_threads; i++)
+		for (size_t i = 0; i < ELEMENTS(keys); i++)
 			if (json_object_object_get_ex(start->snapshot, keys[i], &value))
 				json_add(snapshot, keys[i], json_object_get(value));
+		if (with_threads && json_object_object_get_ex(start->snapshot, "threads", &value))
+			json_add(snapshot, "threads", json_object_get(value));
 		if (json_object_object_get_ex(start->snapshot, "intervals", &value))
 			json_add(snapshot, "intervals", last_items(value, intervals));
 		json_add(o, "snapshot", snapshot);

@@ -259,6 +259,39 @@ static void test_snapshot_members(void)
 	close(pair[1]);
 }
 
+/* Names of threads are left out of a message that would be too large with them, the other members are not. */
+static void test_many_threads(void)
+{
+	_cleanup_json_ json_object *snapshot = json_object_new_object(), *o = NULL;
+	_cleanup_close_ int input = memfd_create("input", MFD_CLOEXEC);
+	_cleanup_free_ char *text = malloc(DECODER_MESSAGE_MAX);
+	const struct decoder_start start = {
+		.input = "perf.data", .input_fd = input, .code_fd = -1, .jitdump_fd = -1, .snapshot = snapshot
+	};
+	json_object *threads = json_object_new_array(), *sent = NULL;
+	int64_t since = 0;
+	int pair[2];
+	ssize_t n;
+
+	for (int i = 0; i < DECODER_MESSAGE_MAX / 16; i++) {
+		json_object *thread = json_object_new_object();
+
+		json_add_i64(thread, "tid", 100000 + i);
+		json_add_str(thread, "name", "worker");
+		json_array_add(threads, thread);
+	}
+	json_add(snapshot, "threads", threads);
+	json_add_i64(snapshot, "since", 7);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	CHECK_EQ(decoder_start(pair[0], &start), 0);
+	n = text ? recv(pair[1], text, DECODER_MESSAGE_MAX, MSG_DONTWAIT) : -1;
+	CHECK(n > 0 && json_parse(text, (size_t)n, &o) == 0 && json_get(o, "snapshot", json_type_object, &sent) == 0);
+	CHECK(sent && json_get_i64(sent, "since", &since) == 0 && since == 7);
+	CHECK(sent && !json_object_object_get_ex(sent, "threads", NULL));
+	close(pair[0]);
+	close(pair[1]);
+}
+
 static void test_refused(int server)
 {
 	static const char *const starts[] = {
@@ -565,6 +598,7 @@ int main(void)
 	test_owner_gone();
 	test_hostile_child();
 	test_snapshot_members();
+	test_many_threads();
 	test_other_user();
 	return unit_end();
 }
