@@ -99,6 +99,27 @@ static void extend(const struct thread *t, bool wrapped, const struct candidate 
 		close_cpu(to, c, p, c->left);
 }
 
+static int by_future(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	return x->left != y->left ? (x->left < y->left ? -1 : 1) : (x->closed > y->closed) - (x->closed < y->closed);
+}
+
+/* Of candidates that may become the same, keeps one. */
+static void keep_one_of_each(struct candidates *c)
+{
+	size_t kept = 0;
+
+	if (!c->n)
+		return;
+	qsort(c->all, c->n, sizeof(*c->all), by_future);
+	for (size_t i = 1; i < c->n; i++)
+		if (by_future(&c->all[kept], &c->all[i]) != 0)
+			c->all[++kept] = c->all[i];
+	c->n = kept + 1;
+}
+
 static void add_alignment(struct alignments *to, const struct alignment *a)
 {
 	if (array_reserve(to->all, to->n, &to->room) < 0)
@@ -107,7 +128,8 @@ static void add_alignment(struct alignments *to, const struct alignment *a)
 }
 
 /* Adds the alignments in which the first n pieces ran before the freeze, which was in this span. */
-static void align_first(const struct thread *t, bool wrapped, size_t n, struct span frozen, struct alignments *ret)
+static void align_first(const struct thread *t, const struct alignment_options *o, size_t n, struct span frozen,
+			struct alignments *ret)
 {
 	struct candidates now = { 0 }, next = { 0 };
 	struct candidate whole = { .left = t->decode.total, .a = { .frozen = frozen } };
@@ -120,7 +142,9 @@ static void align_first(const struct thread *t, bool wrapped, size_t n, struct s
 
 		next.n = 0;
 		for (size_t k = 0; k < now.n; k++)
-			extend(t, wrapped, &now.all[k], &t->pieces[i], &next);
+			extend(t, o->wrapped, &now.all[k], &t->pieces[i], &next);
+		if (o->alone)
+			keep_one_of_each(&next);
 		next.too_many |= now.too_many;
 		now = next;
 		next = used;
@@ -145,7 +169,7 @@ void alignment_find(const struct thread *t, const struct alignment_options *o, s
 		if (next->ended >= o->frozen_from && next->n) {
 			frozen.to = next->begun;
 			if (frozen.from <= frozen.to)
-				align_first(t, o->wrapped, n, frozen, ret);
+				align_first(t, o, n, frozen, ret);
 		}
 		if (next->n)
 			frozen.from = next->ended;
@@ -153,7 +177,7 @@ void alignment_find(const struct thread *t, const struct alignment_options *o, s
 			return;
 	}
 	frozen.to = UINT64_MAX;
-	align_first(t, o->wrapped, t->n_pieces, frozen, ret);
+	align_first(t, o, t->n_pieces, frozen, ret);
 }
 
 static bool meet(struct span *a, const struct span *b)

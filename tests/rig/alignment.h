@@ -37,6 +37,7 @@ struct thread {
 struct alignment_options {
 	bool wrapped;
 	bool windowed;
+	bool alone; /* it is the only thread: of the choices that leave the same to explain, one is enough */
 	uint64_t frozen_from, frozen_to;
 };
 
@@ -60,7 +61,8 @@ struct alignments {
 /* True if the decode has a gap there, or nothing on one side. */
 bool alignment_is_open(const struct thread *t, uint64_t at);
 
-/* Finds all alignments of one thread. Without a window the end of the truth is the end. */
+/* Finds all alignments of one thread, or one of each end if it is alone. Without a window the end of the truth is the
+ * end. */
 void alignment_find(const struct thread *t, const struct alignment_options *o, struct alignments *ret);
 
 /* Chooses one for each thread so that all agree. Returns false if there is no such choice. */

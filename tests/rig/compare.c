@@ -411,11 +411,14 @@ static bool compare_aligned(uint64_t *missing)
 {
 	struct alignments *found = calloc(n_threads + 1, sizeof(*found));
 	const struct alignment **chosen = calloc(n_threads + 1, sizeof(*chosen));
+	size_t n = 0, ran = 0;
 	bool good = true;
-	size_t n = 0;
 
 	if (!found || !chosen)
 		abort();
+	for (size_t i = 0; i < n_threads; i++)
+		ran += threads[i].truth.total > 0 || threads[i].decode.total > 0;
+	options.alignment.alone = ran == 1;
 	for (size_t i = 0; i < n_threads; i++) {
 		const struct thread *t = &threads[i];
 
