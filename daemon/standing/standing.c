@@ -40,10 +40,11 @@ struct standing_list {
 	bool again;                    /* once more then */
 };
 
-/* A process at the gate, until it is armed. */
-struct gate_arrival {
+/* A process of a rule, until it is armed. */
+struct arming {
 	struct standing_list *all;
-	uint32_t rule, number;
+	uint32_t rule;
+	uint32_t number; /* it waits at the gate; 0: it does not */
 };
 
 static void report_change(const struct standing_list *all)
@@ -71,7 +72,6 @@ static void assign(struct standing *s, struct target *t)
 {
 	t->standing = s->id;
 	process_set_put(s->set, t->pid, true);
-	s->armed++;
 	report_change(s->all);
 }
 
@@ -152,24 +152,47 @@ static bool take(struct standing *s, struct target *t)
 	return true;
 }
 
+static void let_go(struct standing *s, uint32_t number)
+{
+	s->arriving -= s->arriving > 0;
+	if (s->gate)
+		exec_gate_pass(s->gate, number);
+}
+
+/* A target that could not be armed is disarmed, and no rule's any more. */
 static void on_armed(struct target *t, int rc, void *data)
 {
-	struct standing_list *all = data;
-	struct standing *s = standing_find(all, t->standing);
+	_cleanup_free_ struct arming *a = data;
+	struct standing *s = standing_find(a->all, a->rule);
 	const struct audit_object on = { .pid = t->pid, .owner = t->uid, .name = t->name };
 	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
 
+	if (rc < 0)
+		t->standing = 0;
 	if (!s)
 		return;
 	if (rc == 0) {
+		s->armed++;
 		audit_done(&s->by, AUDIT_ARM, &on);
-		return;
-	}
-	t->standing = 0;
-	s->armed -= s->armed > 0;
-	target_trouble(t, &trouble);
-	if (rc != -ESRCH)
+		report_change(s->all);
+	} else if (rc != -ESRCH && !(rc == -EACCES && a->number)) {
+		/* One whose owner is unknown before it executes the program is considered again then. */
+		target_trouble(t, &trouble);
 		note_failure(s, t->pid, t->name, trouble.size ? (const char *)trouble.data : strerror(-rc));
+	}
+	if (a->number)
+		let_go(s, a->number);
+}
+
+static int arm(struct standing *s, struct target *t, uint32_t number)
+{
+	struct arming *a = malloc(sizeof(*a));
+
+	if (!a)
+		return -ENOMEM;
+	*a = (struct arming){ s->all, s->id, number };
+	target_arm(t, on_armed, a);
+	return 0;
 }
 
 /* Makes a target of a process of the trace units; *ret is to be armed. at_exec: it waits at the gate. */
@@ -226,24 +249,6 @@ static bool read_process(pid_t pid, struct standing_text *text, struct standing_
 	return true;
 }
 
-static void let_go(struct standing *s, uint32_t number)
-{
-	s->arriving -= s->arriving > 0;
-	if (s->gate)
-		exec_gate_pass(s->gate, number);
-}
-
-static void on_arrival_armed(struct target *t, int rc, void *data)
-{
-	struct gate_arrival *a = data;
-	struct standing *s = standing_find(a->all, a->rule);
-
-	on_armed(t, rc, a->all);
-	if (s)
-		let_go(s, a->number);
-	free(a);
-}
-
 static struct target *find_running(const struct standing_list *all, pid_t pid)
 {
 	struct target *t = target_list_find(all->o.targets, pid, 0);
@@ -271,20 +276,14 @@ static bool will_be_selected(const struct standing *s, const struct standing_pro
 static void on_waits(void *data, pid_t pid, uint32_t number)
 {
 	struct standing *s = data;
-	struct gate_arrival *a = NULL;
 	struct standing_text text;
 	struct standing_process p;
 	struct target *t;
 
 	s->arriving++;
-	if (!find_running(s->all, pid) && read_process(pid, &text, &p) && will_be_selected(s, &p) &&
-	    (a = malloc(sizeof(*a))) && adopt(s, &p, true, &t) == 0) {
-		*a = (struct gate_arrival){ s->all, s->id, number };
-		target_arm(t, on_arrival_armed, a);
-		return;
-	}
-	free(a);
-	let_go(s, number);
+	if (find_running(s->all, pid) || !read_process(pid, &text, &p) || !will_be_selected(s, &p) ||
+	    adopt(s, &p, true, &t) < 0 || arm(s, t, number) < 0)
+		let_go(s, number);
 }
 
 static void on_gate_closed(void *data, int rc)
@@ -345,10 +344,10 @@ static void consider(struct standing_list *all, pid_t pid)
 	if (t && t->standing)
 		return;
 	s = find_rule(all, &p);
-	if (s && t && t->ring.state != RING_DISARMED)
-		take(s, t);
+	if (s && t && t->ring.state != RING_DISARMED && take(s, t))
+		s->armed++;
 	else if (s && !t && p.uid != (uid_t)-1 && adopt(s, &p, false, &t) == 0) {
-		target_arm(t, on_armed, all);
+		arm(s, t, 0);
 		renew_gate(s);
 	}
 }
@@ -447,7 +446,9 @@ static void take_registered(struct standing_list *all)
 		if (t->standing || t->ring.state == RING_GONE || !(s = find_rule(all, &p)) || !take(s, t))
 			continue;
 		if (t->ring.state == RING_DISARMED)
-			target_arm(t, on_armed, all);
+			arm(s, t, 0);
+		else
+			s->armed++;
 	}
 }
 
@@ -484,16 +485,18 @@ void standing_target(struct standing_list *all, struct target *t, enum target_ch
 		return;
 	p = process_of(t);
 	s = find_rule(all, &p);
-	if (s)
-		take(s, t);
+	if (s && take(s, t))
+		s->armed++;
 }
 
 void standing_restore(struct standing_list *all, struct target *t, uint32_t id)
 {
 	struct standing *s = all && id ? standing_find(all, id) : NULL;
 
-	if (s && s->set && !t->standing && t->ring.state != RING_GONE && policy_owns(s->by.uid, t->uid))
+	if (s && s->set && !t->standing && t->ring.state != RING_GONE && policy_owns(s->by.uid, t->uid)) {
 		assign(s, t);
+		s->armed++;
+	}
 }
 
 static int check_request(const struct standing_list *all, const struct standing_request *r, struct reason *why)
