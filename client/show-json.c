@@ -167,10 +167,6 @@ static int print_gaps(struct json_writer *w, const struct export_walk *walk)
 /* Notes of the selected threads and times; those that are not in the trace have no time. */
 static int print_notes(struct json_writer *w, const struct export_walk *walk)
 {
-	static const char *const kinds[] = { [STORE_NOTE_POINT] = "note",
-					     [STORE_NOTE_SPAN] = "span",
-					     [STORE_NOTE_OPEN] = "open",
-					     [STORE_NOTE_ENDED] = "ended" };
 	const struct store_note *n;
 	int rc = 0;
 
@@ -183,7 +179,7 @@ static int print_notes(struct json_writer *w, const struct export_walk *walk)
 			continue;
 		o = json_object_new_object();
 		json_add_u64(o, "thread", n->tid);
-		json_add_str(o, "kind", kinds[n->kind]);
+		json_add_str(o, "kind", store_note_kind_str(n->kind));
 		json_add_bytes(o, "label", n->label);
 		if (n->time)
 			json_add_u64(o, "time", n->time);

@@ -65,6 +65,8 @@ libcsight_pages = \
 	man/csight_store_find.3 \
 	man/csight_store_function.3 \
 	man/csight_store_functions.3 \
+	man/csight_store_note.3 \
+	man/csight_store_notes.3 \
 	man/csight_store_open.3 \
 	man/csight_store_open_path.3 \
 	man/csight_store_text.3 \

@@ -485,6 +485,19 @@ int csight_gaps_open(const struct csight_store *s, size_t thread, struct csight_
 struct csight_gaps *csight_gaps_close(struct csight_gaps *gaps);
 int csight_gaps_next(struct csight_gaps *gaps, struct csight_gap *ret);
 
+/* What a program wrote about itself by csight_note() and spans, sorted by thread and time. */
+struct csight_stored_note {
+	size_t size;
+	const char *label;    /* any bytes, which may come from a hostile program */
+	const char *kind;     /* "note", "span", "open": a span without a known end, "ended": one without a beginning */
+	uint64_t time, until; /* ns; until: of a span, else equal to time; 0: its place in the trace is unknown */
+	int64_t value;        /* "open" has none */
+	uint32_t tid, unused;
+};
+
+size_t csight_store_notes(const struct csight_store *s);
+int csight_store_note(const struct csight_store *s, size_t index, struct csight_stored_note *ret);
+
 /*
  * The check of the environment, as csight doctor prints it. It needs no daemon; it runs qemu-aarch64 and csight-decode
  * for a moment, to see what they can do.

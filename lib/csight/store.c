@@ -287,3 +287,24 @@ int csight_gaps_next(struct csight_gaps *g, struct csight_gap *ret)
 	}
 	return rc;
 }
+
+size_t csight_store_notes(const struct csight_store *s)
+{
+	return store_notes(s->store);
+}
+
+int csight_store_note(const struct csight_store *s, size_t index, struct csight_stored_note *ret)
+{
+	const struct store_note *n = store_note(s->store, index);
+	struct csight_stored_note out;
+
+	if (!n)
+		return -ENOENT;
+	out = (struct csight_stored_note){ .label = n->label,
+					   .kind = store_note_kind_str(n->kind),
+					   .time = n->time,
+					   .until = n->until,
+					   .value = n->kind == STORE_NOTE_OPEN ? 0 : n->value,
+					   .tid = n->tid };
+	return csight_options_write(ret, sizeof(out), &out);
+}

@@ -181,3 +181,13 @@ int store_place_notes(struct store_writer *w)
 		qsort(w->notes, w->n_notes, sizeof(*w->notes), compare_notes);
 	return 0;
 }
+
+const char *store_note_kind_str(enum store_note_kind kind)
+{
+	static const char *const kinds[STORE_NOTE_KINDS] = { [STORE_NOTE_POINT] = "note",
+							     [STORE_NOTE_SPAN] = "span",
+							     [STORE_NOTE_OPEN] = "open",
+							     [STORE_NOTE_ENDED] = "ended" };
+
+	return kinds[kind];
+}

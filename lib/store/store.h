@@ -174,6 +174,9 @@ unsigned store_quality(const struct store *s, size_t thread);
 size_t store_threads(const struct store *s);
 const struct store_thread *store_thread(const struct store *s, size_t index);
 
+/* "note", "span", "open", "ended" */
+const char *store_note_kind_str(enum store_note_kind kind);
+
 /* Notes, sorted by thread and time. */
 size_t store_notes(const struct store *s);
 const struct store_note *store_note(const struct store *s, size_t index);

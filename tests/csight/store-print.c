@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store-print STORE threads|functions|calls|gaps|count [FUNCTION]: prints what libcsight reads from a store, one line
- * of fields with tabs for each; count: the number of calls, and nanoseconds of processor time for each.
+ * store-print STORE threads|functions|calls|gaps|notes|count [FUNCTION]: prints what libcsight reads from a store, one
+ * line of fields with tabs for each, labels of notes in hexadecimal; count: the number of calls, and nanoseconds of
+ * processor time for each.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -82,6 +83,19 @@ static int print_gaps(const struct csight_store *s)
 	return rc;
 }
 
+static void print_notes(const struct csight_store *s)
+{
+	struct csight_stored_note n = { .size = sizeof(n) };
+
+	for (size_t i = 0; csight_store_note(s, i, &n) == 0; i++) {
+		printf("%u\t%s\t%ju\t%ju\t%jd\t", n.tid, n.kind, (uintmax_t)n.time, (uintmax_t)(n.until - n.time),
+		       (intmax_t)n.value);
+		for (const char *at = n.label; *at; at++)
+			printf("%02x", (unsigned char)*at);
+		printf("\n");
+	}
+}
+
 static int count_calls(const struct csight_store *s)
 {
 	struct csight_call c = { .size = sizeof(c) };
@@ -114,6 +128,8 @@ int main(int argc, char **argv)
 		rc = print_calls(s, argc > 3 ? argv[3] : NULL);
 	else if (rc == 0 && strcmp(argv[2], "gaps") == 0)
 		rc = print_gaps(s);
+	else if (rc == 0 && strcmp(argv[2], "notes") == 0)
+		print_notes(s);
 	else if (rc == 0)
 		rc = count_calls(s);
 	if (rc < 0)
