@@ -7,6 +7,7 @@
 
 #include "client/client.h"
 #include "client/format.h"
+#include "client/group.h"
 #include "client/live-function.h"
 #include "lib/base/escape.h"
 #include "lib/csight/trigger-calls.h"
@@ -34,6 +35,7 @@ static const struct verb_option options[] = {
 	{ "max", 0, "N", "take at most N snapshots; 0: only count" },
 	{ "every", 0, "TIME", "take a snapshot at most once in this time" },
 	{ "after", 0, "TIME", "take the snapshot this long after the event" },
+	{ "group", 0, "KIND", "snapshots of all armed processes of its tree, cgroup or unit" },
 	{ "min-history", 0, "TIME", "take none before the process was recorded for this long" },
 	{ 0 },
 };
@@ -119,6 +121,7 @@ static int on_event(void *userdata, const struct csight_object *reply)
 	const struct csight_object *trigger = csight_field(reply, "trigger"),
 				   *snapshot = csight_field(reply, "snapshot");
 	struct watch *w = userdata;
+	const char *group;
 
 	if (trigger && !w->client->quiet)
 		fprintf(stderr, "watching process %d (%s): %s\n", (int)w->pid, esc(csight_text(trigger, "name")),
@@ -127,6 +130,9 @@ static int on_event(void *userdata, const struct csight_object *reply)
 		return 0;
 	if (client_report_snapshot(w->client, stdout, snapshot) != STATUS_OK)
 		w->client->status = STATUS_FAILED;
+	group = group_of(snapshot);
+	if (group && !w->client->json && !w->client->quiet)
+		printf("view the group with: csight show " GROUP_PREFIX "%s\n", esc(group));
 	fflush(stdout);
 	if (w->exec)
 		run_command(w, snapshot);

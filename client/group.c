@@ -98,16 +98,23 @@ int group_find(struct client *c, enum group_kind kind, const char *value, struct
 	return STATUS_NOT_FOUND;
 }
 
-static bool has_group(const struct csight_object *snapshot, const char *name)
+const char *group_of(const struct csight_object *snapshot)
 {
 	for (size_t i = 0; i < csight_count(snapshot, "labels"); i++) {
 		const struct csight_object *label = csight_item(snapshot, "labels", i);
-		const char *key = csight_text(label, "name"), *value = csight_text(label, "value");
+		const char *key = csight_text(label, "name");
 
-		if (key && value && strcmp(key, "group") == 0 && strcmp(value, name) == 0)
-			return true;
+		if (key && strcmp(key, "group") == 0)
+			return csight_text(label, "value");
 	}
-	return false;
+	return NULL;
+}
+
+static bool has_group(const struct csight_object *snapshot, const char *name)
+{
+	const char *is = group_of(snapshot);
+
+	return is && strcmp(is, name) == 0;
 }
 
 /* Lists the snapshots; *ret_n of them are of the group. */
@@ -202,8 +209,12 @@ static void group_stores_done(struct group_stores *g)
 
 static int open_store_of(struct client *c, const char *id, struct group_stores *g)
 {
-	int fd, rc = csight_open_file(c->daemon, id, "store", &fd);
+	_cleanup_object_ struct csight_object *done = NULL;
+	int fd, rc = csight_wait(c->daemon, id, client_progress, c, &done);
 
+	client_progress_end(c);
+	if (rc == 0)
+		rc = csight_open_file(c->daemon, id, "store", &fd);
 	if (rc < 0)
 		return client_daemon_failed(c, rc);
 	rc = store_open(fd, &g->stores[g->n]);

@@ -20,6 +20,9 @@ int group_find(struct client *c, enum group_kind kind, const char *value, struct
 /* Takes and reports snapshots of all. Returns an exit status. */
 int group_snapshot(struct client *c, struct client_annotation *a, const struct group_pids *g);
 
+/* Returns the name of the group that a snapshot is of, its label; or NULL. */
+const char *group_of(const struct csight_object *snapshot);
+
 #define GROUP_PREFIX "group:"
 
 /* Sets *ret_fd to a temporary store of a group, "group:NAME". 0 or an exit status, after a message. */

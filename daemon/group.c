@@ -146,22 +146,22 @@ static void freeze(struct target *t)
 		w->freeze(t->ring.source);
 }
 
-static void begin_member(struct daemon *d, const struct call *c, struct target *t, const struct annotation *a)
+static void begin_member(struct daemon *d, const struct audit_actor *by, struct target *t, const struct annotation *a)
 {
-	struct request_options options = { .uid = c->by.uid, .no_arm = true, .progress = on_phase, .ended = on_ended };
+	struct request_options options = { .uid = by->uid, .no_arm = true, .progress = on_phase, .ended = on_ended };
 	struct group_request *r = malloc(sizeof(*r));
 
 	if (!r) {
-		group_release(d, t->pid, c->by.uid);
+		group_release(d, t->pid, by->uid);
 		return;
 	}
-	*r = (struct group_request){ .daemon = d, .by = c->by, .pid = t->pid };
+	*r = (struct group_request){ .daemon = d, .by = *by, .pid = t->pid };
 	options.data = r;
 	options.annotation = annotation_copy(a);
 	request_begin(d->requests, t, &options);
 }
 
-void group_begin(struct daemon *d, const struct call *c, struct target *first, const struct snapshot_group *g,
+void group_begin(struct daemon *d, const struct audit_actor *by, struct target *first, const struct snapshot_group *g,
 		 const struct annotation *annotation)
 {
 	if (!g->n)
@@ -171,5 +171,5 @@ void group_begin(struct daemon *d, const struct call *c, struct target *first, c
 		freeze(g->members[i]);
 	for (size_t i = 0; i < g->n; i++)
 		if (g->members[i] != first)
-			begin_member(d, c, g->members[i], annotation);
+			begin_member(d, by, g->members[i], annotation);
 }

@@ -14,7 +14,7 @@ struct daemon;
 
 enum { GROUP_MAX = 256 };
 
-/* The targets besides the one that a call is about. They are borrowed until the loop continues. */
+/* The targets besides the one that a call or a trigger is about. They are borrowed until the loop continues. */
 struct snapshot_group {
 	struct target *members[GROUP_MAX];
 	size_t n;
@@ -23,8 +23,8 @@ struct snapshot_group {
 /* Reads the processes in the parameter "with". Returns false after an error reply. */
 bool group_read(struct daemon *d, struct call *c, struct snapshot_group *ret);
 
-/* Freezes all, the call's own target first, and requests snapshots of the others with the annotation. */
-void group_begin(struct daemon *d, const struct call *c, struct target *first, const struct snapshot_group *g,
+/* Freezes all, the call's or trigger's own target first, and requests snapshots of the others with the annotation. */
+void group_begin(struct daemon *d, const struct audit_actor *by, struct target *first, const struct snapshot_group *g,
 		 const struct annotation *annotation);
 
 /* Lets the rings of a process continue whose request has failed before its copy. */

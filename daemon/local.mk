@@ -67,7 +67,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/trigger/trigger.c daemon/trigger/trigger.h daemon/trigger/trigger-private.h \
 	daemon/trigger/trigger-methods.c daemon/trigger/trigger-methods.h \
 	daemon/trigger/trigger-sections.c daemon/trigger/trigger-sections.h \
-	daemon/trigger/trigger-shot.c \
+	daemon/trigger/trigger-group.c daemon/trigger/trigger-shot.c \
 	daemon/trigger/trigger-state.c daemon/trigger/trigger-state.h \
 	daemon/trigger/trigger-wire.c daemon/trigger/trigger-wire.h \
 	daemon/trigger/watched-target.c daemon/trigger/watched-target.h \

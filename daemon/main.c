@@ -340,6 +340,7 @@ static int start_triggers(struct daemon *d)
 						.capture_queue = d->capture_queue,
 						.requests = d->requests,
 						.spool = d->spool,
+						.daemon = d,
 						.changed = on_triggers_changed,
 						.data = d };
 

@@ -282,6 +282,6 @@ void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *
 		return;
 	}
 	*sc = (struct snapshot_call){ .daemon = d, .call = c, .pid = s->pid, .no_wait = no_wait, .group = group.n > 0 };
-	group_begin(d, c, s->target, &group, &options.annotation);
+	group_begin(d, &c->by, s->target, &group, &options.annotation);
 	request_begin(d->requests, s->target, &options);
 }

@@ -99,20 +99,61 @@ static bool path_of_unit(const struct group_line *l, const char *unit, bool user
 	return false;
 }
 
-bool control_groups_of_unit(const struct control_groups *g, const char *unit, bool user)
+static bool of_systemd(const struct group_line *l)
 {
 	static const char systemd[] = "name=systemd";
+
+	return l->controllers_size == 0 ||
+	       (l->controllers_size == strlen(systemd) && memcmp(l->controllers, systemd, strlen(systemd)) == 0);
+}
+
+/* Returns the length of the path up to its unit, see path_of_unit(); 0: there is none. */
+static size_t unit_size(const struct group_line *l)
+{
+	const char *at = l->path, *end = l->path + l->path_size, *part;
+	bool user = true;
+	size_t size, unit = 0;
+
+	while ((part = next_part(&at, end, &size))) {
+		if (ends_in(part, size, ".slice"))
+			continue;
+		unit = (size_t)(at - l->path);
+		if (!user || strncmp(part, "user@", strlen("user@")) != 0 || !ends_in(part, size, ".service"))
+			break;
+		user = false;
+	}
+	return unit;
+}
+
+bool control_groups_equal(const struct control_groups *a, const struct control_groups *b)
+{
+	return *a->text && strcmp(a->text, b->text) == 0;
+}
+
+bool control_groups_same_unit(const struct control_groups *a, const struct control_groups *b)
+{
+	struct group_line first, second;
+	const char *at = a->text;
+
+	while (next_line(&at, &first)) {
+		size_t size = of_systemd(&first) ? unit_size(&first) : 0;
+		const char *other = b->text;
+
+		while (size && next_line(&other, &second))
+			if (of_systemd(&second) && unit_size(&second) == size &&
+			    memcmp(first.path, second.path, size) == 0)
+				return true;
+	}
+	return false;
+}
+
+bool control_groups_of_unit(const struct control_groups *g, const char *unit, bool user)
+{
 	const char *at = g->text;
 	struct group_line l;
 
-	while (next_line(&at, &l)) {
-		bool unified = l.controllers_size == 0;
-
-		if (!unified &&
-		    (l.controllers_size != strlen(systemd) || memcmp(l.controllers, systemd, strlen(systemd)) != 0))
-			continue;
-		if (path_of_unit(&l, unit, user))
+	while (next_line(&at, &l))
+		if (of_systemd(&l) && path_of_unit(&l, unit, user))
 			return true;
-	}
 	return false;
 }

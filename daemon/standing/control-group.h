@@ -4,6 +4,7 @@
 #define CSIGHT_DAEMON_CONTROL_GROUP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 enum { CONTROL_GROUP_SIZE = 8192 };
@@ -24,5 +25,14 @@ bool control_groups_have(const struct control_groups *g, const char *group);
  * no unit. user: units of users' service managers count as well.
  */
 bool control_groups_of_unit(const struct control_groups *g, const char *unit, bool user);
+
+/* Returns whether two processes are in the same group in each hierarchy. */
+bool control_groups_equal(const struct control_groups *a, const struct control_groups *b);
+
+/*
+ * Returns whether two processes are of the same unit, whose path is the same; of one below user@UID.service, if the
+ * first is of such. False: the first is of none.
+ */
+bool control_groups_same_unit(const struct control_groups *a, const struct control_groups *b);
 
 #endif

@@ -22,8 +22,6 @@
 enum {
 	PROCESSES_A_TURN = 64, /* of those that run, so that the loop turns meanwhile */
 	ANCESTORS_MAX = 256,
-	STAT_SIZE = 1024,
-	STAT_PARENT = 4, /* the field of /proc/PID/stat */
 };
 
 #define GATE_NS 1000000000ull /* at least, from one gate to the next */
@@ -75,21 +73,6 @@ static void assign(struct standing *s, struct target *t)
 	report_change(s->all);
 }
 
-static int read_parent(pid_t pid, pid_t *ret)
-{
-	char path[32], text[STAT_SIZE];
-	const char *field;
-	int rc;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	rc = proc_file_read(AT_FDCWD, path, text, sizeof(text));
-	field = rc < 0 ? NULL : proc_file_stat_field(text, STAT_PARENT);
-	if (!field)
-		return -ESRCH;
-	*ret = (pid_t)strtol(field, NULL, 10);
-	return 0;
-}
-
 /* True if the parent, a process of the tree that ended, ended after this one had begun. */
 static bool of_ended_parent(const struct standing *s, const struct standing_process *p)
 {
@@ -109,7 +92,7 @@ static bool in_tree(const struct standing *s, const struct standing_process *p)
 	if (process_set_has(s->set, at) || process_set_has(s->set, p->parent) || of_ended_parent(s, p))
 		return true;
 	for (unsigned i = 0; i < ANCESTORS_MAX && at > 1; i++)
-		if (read_parent(at, &at) < 0)
+		if (proc_file_parent(at, &at) < 0)
 			return false;
 		else if (process_set_has(s->set, at))
 			return true;

@@ -34,6 +34,15 @@ static inline void trigger_report_change(const struct trigger_list *all)
 		all->o.changed(all->o.data);
 }
 
+/* Notes the control groups of the trigger's process, if its group depends on them. -ESRCH, -ENOMEM. */
+int trigger_group_note(struct trigger *t);
+
+/*
+ * Freezes the rings of the trigger's group, its own process first, and requests snapshots of the others; *ret is what
+ * the process's own gets. -EDQUOT: the user's limit refused it.
+ */
+int trigger_group_begin(struct trigger *t, struct annotation *ret, struct ledger_refusal *ret_limit);
+
 /* Ends the trigger, and the calls that wait for it, if nothing more can come. */
 void trigger_settle_end(struct trigger *t);
 

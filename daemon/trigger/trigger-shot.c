@@ -175,7 +175,13 @@ static void begin_shot(struct trigger_shot *s)
 					   .progress = on_phase,
 					   .ended = on_request_ended,
 					   .data = s };
+	struct ledger_refusal limit = { 0 };
 
+	if (s->trigger && s->trigger->spec.group != TRIGGER_ALONE &&
+	    trigger_group_begin(s->trigger, &options.annotation, &limit) < 0) {
+		on_request_ended(s, REQUEST_OVER_LIMIT, NULL, NULL, &limit);
+		return;
+	}
 	request_begin(s->all->o.requests, s->watched->target, &options);
 }
 

@@ -435,6 +435,7 @@ static void trigger_free(struct trigger *t)
 	watched_target_unref(t->watched);
 	ledger_return(&t->charge);
 	free(t->condition);
+	free(t->groups);
 	free(t->section);
 	free(t->rules);
 	free(t->name);
@@ -467,7 +468,9 @@ static int fill(struct trigger *t, const struct trigger_request *q, struct reaso
 	t->section = q->section ? strdup(q->section) : NULL;
 	if (!t->timer || !t->name || (q->section && !t->section))
 		return -ENOMEM;
-	rc = number_places(t, why);
+	rc = trigger_group_note(t);
+	if (rc == 0)
+		rc = number_places(t, why);
 	if (rc == 0)
 		rc = check_source(q->target, t, why);
 	return rc < 0 ? rc : ledger_charge(all->o.ledger, t->by.uid, LEDGER_TRIGGERS, 1, &t->charge, refusal);

@@ -25,6 +25,8 @@ enum { TRIGGER_PLACES_MAX = 16 };
 
 struct trigger_list;
 struct watched_target;
+struct daemon;
+struct control_groups;
 
 /* Where control is watched: an address, or with an inode an offset in a file that is mapped. */
 struct trigger_place {
@@ -92,8 +94,9 @@ struct trigger {
 	unsigned pending;  /* snapshots that are neither ready nor raw */
 	struct kept_snapshot kept[TRIGGER_KEEP_MAX + 1];
 	size_t n_kept;
-	struct event *timer; /* until hits may freeze the rings again */
-	struct calls calls;  /* that wait for its snapshots */
+	struct event *timer;           /* until hits may freeze the rings again */
+	struct calls calls;            /* that wait for its snapshots */
+	struct control_groups *groups; /* of the process when it was set, if the spec has such a group; or NULL */
 	struct charge charge;
 };
 
@@ -105,6 +108,7 @@ struct trigger_list_options {
 	struct workqueue *capture_queue;
 	struct request_list *requests;
 	struct spool *spool;
+	struct daemon *daemon; /* for group.h */
 	/* A trigger was added, removed, enabled or disabled, or took a snapshot. May be NULL. */
 	void (*changed)(void *data);
 	void *data;

@@ -17,8 +17,11 @@ enum value_kind {
 	VALUE_SIGNAL,
 	VALUE_STATUS,
 	VALUE_TIME,
-	VALUE_COUNT
+	VALUE_COUNT,
+	VALUE_GROUP
 };
+
+static const char *const groups[] = { [TRIGGER_TREE] = "tree", [TRIGGER_CGROUP] = "cgroup", [TRIGGER_UNIT] = "unit" };
 
 static const struct {
 	const char *name;
@@ -32,7 +35,7 @@ static const struct {
 	{ "longer-than", TRIGGER_NONE, VALUE_TIME },  { "once", TRIGGER_NONE, VALUE_NONE },
 	{ "max", TRIGGER_NONE, VALUE_COUNT },         { "every", TRIGGER_NONE, VALUE_TIME },
 	{ "after", TRIGGER_NONE, VALUE_TIME },        { "min-history", TRIGGER_NONE, VALUE_TIME },
-	{ "keep", TRIGGER_NONE, VALUE_COUNT },
+	{ "keep", TRIGGER_NONE, VALUE_COUNT },        { "group", TRIGGER_NONE, VALUE_GROUP },
 };
 
 static int find_key(const char *name)
@@ -84,6 +87,16 @@ static int parse_line(const char *text)
 	return colon && colon > text && parse_u64(colon + 1, UINT32_MAX, &line) == 0 && line ? 0 : -EINVAL;
 }
 
+static int parse_group(const char *text, uint64_t *ret)
+{
+	for (size_t i = TRIGGER_TREE; i < ELEMENTS(groups); i++)
+		if (strcmp(groups[i], text) == 0) {
+			*ret = i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
 static int parse_value(enum value_kind kind, const char *value, uint64_t *ret)
 {
 	switch (kind) {
@@ -99,6 +112,8 @@ static int parse_value(enum value_kind kind, const char *value, uint64_t *ret)
 		return duration_parse(value, ret);
 	case VALUE_COUNT:
 		return parse_u64(value, UINT32_MAX, ret);
+	case VALUE_GROUP:
+		return parse_group(value, ret);
 	default:
 		return *value ? 0 : -EINVAL;
 	}
@@ -114,6 +129,7 @@ static int refuse_value(const char *key, enum value_kind kind, const char *value
 		[VALUE_STATUS] = "is no exit status from 0 to 255",
 		[VALUE_TIME] = "is no time; write it as 5ms, with ns, us, ms, s, m or h",
 		[VALUE_COUNT] = "is no number",
+		[VALUE_GROUP] = "is no kind of group: tree, cgroup or unit",
 	};
 
 	return reason_set(why, -EINVAL, "%s: \"%s\" %s", key, esc(value), wanted[kind]);
@@ -147,6 +163,8 @@ static void set_rule(struct trigger_spec *s, const char *key, uint64_t number)
 		s->after = number;
 	} else if (strcmp(key, "min-history") == 0) {
 		s->min_history = number;
+	} else if (strcmp(key, "group") == 0) {
+		s->group = (enum trigger_group)number;
 	} else {
 		s->keep = (unsigned)number;
 	}
@@ -188,6 +206,9 @@ int trigger_spec_check(const struct trigger_spec *s, struct reason *why)
 	if (s->keep && !s->timed)
 		return reason_set(why, -EINVAL,
 				  "keep is for events with longer-than: it keeps those of the longest durations");
+	if (s->keep && s->group != TRIGGER_ALONE)
+		return reason_set(why, -EINVAL,
+				  "keep and group exclude each other: a group has several snapshots for each hit");
 	return 0;
 }
 
@@ -300,5 +321,7 @@ void trigger_spec_rules(const struct trigger_spec *s, struct buf *ret)
 		put_time(ret, "min-history", s->min_history);
 	if (s->keep)
 		put_number(ret, "keep", s->keep);
+	if (s->group != TRIGGER_ALONE)
+		put_value(ret, "group", groups[s->group]);
 	buf_u8(ret, 0);
 }

@@ -12,9 +12,9 @@
  *	exit
  *	exit-status N
  *
- * and the rules: once; max N; every TIME; after TIME; min-history TIME; keep N. As text, keys and values are words with
- * a blank between them; a value with blanks or quotes is in double quotes, within which a backslash escapes one
- * character. TIME is a number with a unit: ns, us, ms, s, m, h.
+ * and the rules: once; max N; every TIME; after TIME; min-history TIME; keep N; group tree, cgroup or unit. As text,
+ *keys and values are words with a blank between them; a value with blanks or quotes is in double quotes, within which a
+ * backslash escapes one character. TIME is a number with a unit: ns, us, ms, s, m, h.
  */
 #ifndef CSIGHT_TRIGGER_SPEC_H
 #define CSIGHT_TRIGGER_SPEC_H
@@ -39,6 +39,9 @@ enum trigger_event {
 	TRIGGER_EXIT_STATUS,
 };
 
+/* Of which processes besides its own a trigger takes snapshots: those of the same tree, control group or unit. */
+enum trigger_group { TRIGGER_ALONE, TRIGGER_TREE, TRIGGER_CGROUP, TRIGGER_UNIT };
+
 struct trigger_spec {
 	enum trigger_event event;
 	char value[TRIGGER_VALUE_SIZE]; /* of the event, as text; "": it has none */
@@ -49,6 +52,7 @@ struct trigger_spec {
 	bool limited;
 	uint64_t max, every, after, min_history; /* the last three in ns */
 	unsigned keep;                           /* so many snapshots, of the longest durations */
+	enum trigger_group group;
 };
 
 /* Sets what a key says. value: NULL for none. -EINVAL, with the reason in why. */

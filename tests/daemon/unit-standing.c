@@ -58,6 +58,34 @@ static void test_units(void)
 	CHECK(!of_unit("0:/a.service", "a.service", true));
 }
 
+static bool same_unit(const char *first, const char *second)
+{
+	struct control_groups a, b;
+
+	snprintf(a.text, sizeof(a.text), "%s", first);
+	snprintf(b.text, sizeof(b.text), "%s", second);
+	return control_groups_same_unit(&a, &b);
+}
+
+static void test_same_unit(void)
+{
+	static const char user[] = "0::/user.slice/user-7.slice/user@7.service/app.slice/a.service\n";
+
+	CHECK(same_unit("0::/system.slice/a.service\n", "0::/system.slice/a.service\n"));
+	CHECK(same_unit("0::/system.slice/a.service/one\n", "0::/system.slice/a.service/two/three\n"));
+	CHECK(!same_unit("0::/system.slice/a.service\n", "0::/system.slice/b.service\n"));
+	CHECK(!same_unit("0::/system.slice/a.service\n", "0::/system.slice/a.service2\n"));
+	CHECK(!same_unit("0::/system.slice/a.service\n", "0::/system.slice/x.slice/a.service\n"));
+	CHECK(same_unit(user, user));
+	CHECK(!same_unit(user, "0::/user.slice/user-7.slice/user@7.service/app.slice/b.service\n"));
+	CHECK(!same_unit(user, "0::/user.slice/user-7.slice/user@7.service\n"));
+	CHECK(same_unit("1:name=systemd:/a.service\n0::/\n", "2:memory:/\n1:name=systemd:/a.service/x\n"));
+	/* Neither a slice nor the root is a unit. */
+	CHECK(!same_unit("0::/\n", "0::/\n"));
+	CHECK(!same_unit("0::/system.slice\n", "0::/system.slice\n"));
+	CHECK(!same_unit("", ""));
+}
+
 static void test_groups(void)
 {
 	CHECK(have("0::/a/b\n", "/a"));
@@ -299,6 +327,7 @@ static void test_gate(void)
 int main(void)
 {
 	test_units();
+	test_same_unit();
 	test_groups();
 	test_sets();
 	test_rules();

@@ -37,6 +37,9 @@ static void test_texts(void)
 		{ "exit", "exit|" },
 		{ "address 0x4005f0", "address 0x4005f0|" },
 		{ "function f longer-than 1us keep 10", "function f longer-than 1us|keep 10" },
+		{ "group tree crash", "crash|group tree" },
+		{ "exit group unit once", "exit|once group unit" },
+		{ "exit group cgroup", "exit|group cgroup" },
 	};
 	struct trigger_spec spec = { 0 };
 
@@ -75,6 +78,9 @@ static void test_errors(void)
 		"function f longer-than 1ms keep 0",
 		"function f longer-than 1ms keep 101",
 		"function f max many",
+		"function f group",
+		"function f group family",
+		"function f longer-than 1ms keep 3 group tree",
 		"a-key-that-is-longer-than-any-that-there-is 1",
 	};
 	char text[TRIGGER_VALUE_SIZE + 32] = "function ";

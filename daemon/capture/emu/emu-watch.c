@@ -96,7 +96,7 @@ static void freeze_now(struct capture_source *source)
 	uint32_t word = s->control;
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 
-	if (word & 1 || io_pwrite(s->memfd, &now, sizeof(now), (off_t)PLACE(s, held_ns)) < 0)
+	if (word & 1 || is_held(s) || io_pwrite(s->memfd, &now, sizeof(now), (off_t)PLACE(s, held_ns)) < 0)
 		return;
 	atomic_compare_exchange_strong(&s->map->control, &word, word + 1);
 }

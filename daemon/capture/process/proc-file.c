@@ -8,7 +8,7 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
-enum { STAT_START = 22 };
+enum { STAT_PARENT = 4, STAT_START = 22 };
 
 int proc_file_read(int dir, const char *path, char *ret, size_t room)
 {
@@ -43,16 +43,32 @@ const char *proc_file_stat_field(const char *text, unsigned field)
 	return at;
 }
 
-int proc_file_start(pid_t pid, uint64_t *ret)
+/* Reads a numeric field of /proc/PID/stat. */
+static int read_stat(pid_t pid, unsigned field, uint64_t *ret)
 {
 	char path[32], text[1024];
-	unsigned long long start;
+	unsigned long long number;
 	const char *at;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (proc_file_read(AT_FDCWD, path, text, sizeof(text)) < 0 || !(at = proc_file_stat_field(text, STAT_START)) ||
-	    sscanf(at, "%llu", &start) != 1)
+	if (proc_file_read(AT_FDCWD, path, text, sizeof(text)) < 0 || !(at = proc_file_stat_field(text, field)) ||
+	    sscanf(at, "%llu", &number) != 1)
 		return -ESRCH;
-	*ret = start;
+	*ret = number;
 	return 0;
+}
+
+int proc_file_start(pid_t pid, uint64_t *ret)
+{
+	return read_stat(pid, STAT_START, ret);
+}
+
+int proc_file_parent(pid_t pid, pid_t *ret)
+{
+	uint64_t parent;
+	int rc = read_stat(pid, STAT_PARENT, &parent);
+
+	if (rc == 0)
+		*ret = (pid_t)parent;
+	return rc;
 }

@@ -26,4 +26,7 @@ const char *proc_file_stat_field(const char *text, unsigned field);
  */
 int proc_file_start(pid_t pid, uint64_t *ret);
 
+/* Reads which process is the parent of another now. -ESRCH: it is gone. */
+int proc_file_parent(pid_t pid, pid_t *ret);
+
 #endif
