@@ -25,8 +25,11 @@ static void run_begin(struct native_runs *r, const struct basic_block *b, bool t
 	r->since = instructions;
 }
 
-/* Emits ranges without progress while there are more instructions than the last range can have. */
-static int emit_excess(struct native_runs *r, uint64_t *n)
+/*
+ * Emits ranges without progress while there are more instructions than the last range can have. Inlined, its copy of
+ * what run_begin() has just stored is a load wider than the store, which costs more than the rest of run_end().
+ */
+_apart_ static int emit_excess(struct native_runs *r, uint64_t *n)
 {
 	struct element e = { .kind = ELEM_RANGE, .isa = ISA_A64, .several = true, .taken = true };
 	int rc = 0;
@@ -52,7 +55,8 @@ static int run_end(struct native_runs *r, const struct basic_block *blocks, uint
 	if (!r->begun)
 		return 0;
 	r->begun = false;
-	rc = emit_excess(r, &n);
+	if (n > UINT32_MAX)
+		rc = emit_excess(r, &n);
 	r->run.offset = ranges;
 	r->run.instr = b->kind;
 	r->run.sub = b->sub;
