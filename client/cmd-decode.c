@@ -145,42 +145,42 @@ static int decode_parse(struct client *c, struct local_decode *d)
 		case OPTION_THREAD:
 			if (parse_i64(value, 0, UINT32_MAX, &thread) < 0)
 				return client_usage(c, "--thread: '%s' is not a thread ID", esc(value));
-			json_add_i64(d->options, "thread", thread);
+			json_add_i64(d->file.options, "thread", thread);
 			break;
 		case OPTION_BY_THREAD:
-			json_add_bool(d->options, "by_thread", true);
+			json_add_bool(d->file.options, "by_thread", true);
 			break;
 		case OPTION_IMAGES:
 			rc = client_check_directory("images", value);
 			if (rc != 0)
 				return rc;
-			if (d->finder.n_dirs == FINDER_DIRS_MAX)
+			if (d->file.finder.n_dirs == FINDER_DIRS_MAX)
 				return client_usage(c, "at most %d --images options are accepted", FINDER_DIRS_MAX);
-			d->finder.dirs[d->finder.n_dirs++] = value;
+			d->file.finder.dirs[d->file.finder.n_dirs++] = value;
 			break;
 		case OPTION_BUFFER:
-			json_add_str(d->options, "buffer", value);
+			json_add_str(d->file.options, "buffer", value);
 			break;
 		case OPTION_ENGINE:
 			if (strcmp(value, "auto") != 0 && strcmp(value, "native") != 0 && strcmp(value, "opencsd") != 0)
 				return client_usage(c, "unknown engine '%s'; there are auto, native and opencsd",
 						    esc(value));
-			json_add_str(d->options, "engine", value);
+			json_add_str(d->file.options, "engine", value);
 			break;
 		case OPTION_VERIFY:
-			json_add_bool(d->options, "verify", true);
+			json_add_bool(d->file.options, "verify", true);
 			break;
 		case OPTION_WORKERS:
 			if (parse_i64(value, 1, WORKERS_MAX, &number) < 0)
 				return client_usage(c, "--workers: '%s' is not a number from 1 to %d", esc(value),
 						    WORKERS_MAX);
-			json_add_i64(d->options, "workers", number);
+			json_add_i64(d->file.options, "workers", number);
 			break;
 		case OPTION_NO_INLINES:
-			json_add_bool(d->options, "inlines", false);
+			json_add_bool(d->file.options, "inlines", false);
 			break;
 		case OPTION_REGS:
-			d->regs = value;
+			d->file.regs = value;
 			break;
 		}
 	if (o == CLIENT_STOP)
@@ -201,7 +201,7 @@ static int decode_run(struct client *c)
 							       .on_result = decode_on_result };
 	int rc;
 
-	d.options = json_object_new_object();
+	d.file.options = json_object_new_object();
 	rc = decode_parse(c, &d);
 	if (rc >= 0)
 		return rc;

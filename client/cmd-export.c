@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/bundle.h"
 #include "client/format.h"
 #include "client/function-name.h"
 #include "client/local-decode.h"
@@ -18,6 +17,7 @@
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
+#include "lib/local/bundle.h"
 #include "lib/perfdata/format.h"
 
 enum {
@@ -311,7 +311,7 @@ static int export_redacted(struct local_decode *d, struct export_output *out)
 	}
 	rc = local_decode_to(d, out->format, fd);
 	if (rc == 0)
-		rc = output_open(out, d->input);
+		rc = output_open(out, d->file.input);
 	if (rc != 0)
 		return rc;
 	rc = lseek(fd, 0, SEEK_SET) < 0 ? -errno : redaction_autofdo(fd, out->fd);
@@ -401,19 +401,19 @@ static int bundle_whole(struct export *e, struct export_output *out, struct bund
 	_cleanup_free_ char *text = NULL;
 	int rc = store < 0 ? report_absent(e, "store", -errno) : export_open_trace(e, &d);
 
-	if (rc == STATUS_OK && strcmp(d.type, "perf.data") != 0)
+	if (rc == STATUS_OK && strcmp(d.file.type, "perf.data") != 0)
 		return client_usage(e->client, "a bundle is made of a snapshot of csightd or a perf.data file");
 	if (rc == STATUS_OK)
 		rc = local_decode_to(&d, "store", store);
 	if (rc != STATUS_OK)
 		return rc;
-	if (d.finder.snapshot && !(text = json_text(d.finder.snapshot, JSON_PRETTY)))
+	if (d.file.finder.snapshot && !(text = json_text(d.file.finder.snapshot, JSON_PRETTY)))
 		return report_absent(e, "description", -ENOMEM);
-	p->trace = d.input;
-	p->directory = d.finder.dir;
+	p->trace = d.file.input;
+	p->directory = d.file.finder.dir;
 	p->snapshot = text;
 	p->files = &files;
-	rc = output_open(out, d.input);
+	rc = output_open(out, d.file.input);
 	return rc != STATUS_OK ? rc : output_close(out, bundle_write(out->fd, p));
 }
 

@@ -9,11 +9,15 @@ static void info_on_result(struct client *c, json_object *result)
 
 static int info_run(struct client *c)
 {
-	_cleanup_(local_decode_done) struct local_decode d = { LOCAL_DECODE_NONE, .client = c,
-							       .on_result = info_on_result, .describes = true };
+	_cleanup_(local_decode_done) struct local_decode d = {
+		LOCAL_DECODE_NONE,
+		.client = c,
+		.on_result = info_on_result,
+	};
 	const char *value;
 	int rc;
 
+	d.file.describes = true;
 	if (client_option(c, &value) == CLIENT_STOP)
 		return c->status;
 	if (c->argc != 1)

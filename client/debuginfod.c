@@ -17,17 +17,6 @@ struct library {
 	int (*find_executable)(struct debuginfod_client *c, const unsigned char *id, int length, char **path);
 };
 
-bool debuginfod_cache(char *ret, size_t size)
-{
-	const char *own = getenv("DEBUGINFOD_CACHE_PATH"), *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-
-	if (own && *own)
-		return (size_t)snprintf(ret, size, "%s", own) < size;
-	if (caches && *caches)
-		return (size_t)snprintf(ret, size, "%s/debuginfod_client", caches) < size;
-	return home && *home && (size_t)snprintf(ret, size, "%s/.cache/debuginfod_client", home) < size;
-}
-
 bool debuginfod_wanted(void)
 {
 	const char *urls = getenv("DEBUGINFOD_URLS");

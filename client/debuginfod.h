@@ -9,9 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Returns the directory of that cache. False: unknown. */
-bool debuginfod_cache(char *ret, size_t size);
-
 /* True if $DEBUGINFOD_URLS names servers. */
 bool debuginfod_wanted(void);
 

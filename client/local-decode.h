@@ -1,46 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* A decode that csight itself runs with csight-decode, without the daemon: opens input and outputs, submits the job and
- * answers its requests. Functions print errors and return an exit status.
+/* A decode that csight itself runs (lib/local/file-decode.h), with its options, outputs and messages. Functions print
+ * errors and return an exit status.
  */
 #ifndef CSIGHT_CLIENT_LOCAL_DECODE_H
 #define CSIGHT_CLIENT_LOCAL_DECODE_H
 
-#include "client/bundle.h"
 #include "client/output-files.h"
-#include "client/finder.h"
 #include "lib/base/json.h"
-
-struct local_decode_file {
-	int fd;
-	bool made;
-};
+#include "lib/local/bundle.h"
+#include "lib/local/file-decode.h"
 
 struct local_decode {
 	struct client *client;
 	struct output_files output_files; /* after output_files_finish() */
-	bool describes;                   /* the input is not decoded, but described */
-	const char *regs;                 /* the file that describes bare trace, or NULL */
-	json_object *options;             /* of the job, or NULL; freed by local_decode_done() */
-	/* NULL: the result is kept in result, and freed by local_decode_done() */
+	/* NULL: the result is kept in file.result */
 	void (*on_result)(struct client *c, json_object *result);
-	json_object *result;
 	struct bundle_files *bundled; /* NULL, or the caller's for bundle_keep() */
-	char *unpacked;               /* the directory of a bundle; freed by local_decode_done() */
 	json_object *served;          /* NULL, or the caller's array for served_files_add() */
-	struct finder finder;         /* local_decode_open_input() sets its directory and snapshot */
-	/* Set by local_decode_open_input(). */
-	const char *name; /* of the input, for messages */
-	const char *type; /* of the input, as in lib/decoder/decoder.h */
-	int input;
-	/* Private to local-decode.c. */
-	int code, jitdump;
-	struct local_decode_file files[DECODER_OUTPUTS_MAX]; /* the first n_files of output_files, opened */
-	size_t n_files;
-	int server, job;
-	pid_t pid;
+	struct file_decode file;      /* its outputs are those of output_files */
+	size_t n_made;                /* private: the first outputs, which are opened */
+	bool made[DECODER_OUTPUTS_MAX];
 };
 
-#define LOCAL_DECODE_NONE .finder = { .dir = -1 }, .input = -1, .code = -1, .jitdump = -1, .server = -1, .job = -1
+#define LOCAL_DECODE_NONE .file = FILE_DECODE_NONE
 
 /* Sets the options that all verbs accept; before the input is opened. */
 void local_decode_set_options(struct local_decode *o, const struct trace_options *options);

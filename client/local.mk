@@ -7,7 +7,7 @@ csight_SOURCES = \
 	client/cmd-info.c client/cmd-keep.c client/cmd-list.c client/cmd-open.c client/cmd-pause.c client/cmd-reload.c client/cmd-remove.c client/cmd-report.c client/cmd-run.c \
 	client/cmd-show.c client/cmd-snapshot.c client/cmd-status.c client/cmd-targets.c client/cmd-version.c \
 	client/comparison.c client/comparison.h client/container.c client/container.h client/spread.c client/spread.h \
-	client/finder.c client/finder.h client/format.c client/format.h \
+	client/format.c client/format.h \
 	client/function-name.c client/function-name.h \
 	client/function-lookup.c client/function-lookup.h client/group.c client/group.h client/guest.c client/guest.h \
 	client/http-server.c client/http-server.h client/local-decode.c client/local-decode.h \
@@ -20,12 +20,11 @@ csight_SOURCES += client/call-groups.c client/call-groups.h client/call-groups-o
 	client/call-list.c client/call-list.h client/call-tree.c client/call-tree.h client/cmd-explain.c \
 	client/explanation.c client/explanation.h client/explanation-output.c client/explanation-output.h \
 	client/call-list-typical.c client/library-code.c client/library-code.h client/waker.c client/waker.h
-csight_SOURCES += client/bundle.c client/bundle.h
 csight_SOURCES += client/metrics.c client/metrics.h
 csight_SOURCES += client/debuginfod.c client/debuginfod.h client/unnamed.c client/unnamed.h
 csight_SOURCES += client/redaction.c client/redaction.h client/decode-cache.c client/decode-cache.h client/served-files.c client/served-files.h \
 	client/trace-identity.c client/trace-identity.h client/trace-options.h client/trace-store.c client/trace-store.h
-csight_LDADD = lib/csight/libclient.la lib/trigger/libtrigger.la lib/decoder/libdecoder.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS) -lm
+csight_LDADD = lib/csight/libclient.la lib/local/liblocal.la lib/trigger/libtrigger.la lib/decoder/libdecoder.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS) -lm
 
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = etc/bash-completion/csight

@@ -6,13 +6,13 @@
 #include <sys/stat.h>
 
 #include "client/format.h"
-#include "client/bundle.h"
 #include "client/group.h"
 #include "client/named-store.h"
 #include "client/trace-store.h"
 #include "client/unnamed.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
+#include "lib/local/bundle.h"
 #include "lib/perfdata/format.h"
 #include "lib/store/format.h"
 

@@ -93,12 +93,13 @@ static bool file_unchanged(json_object *o, struct finder *f)
 
 bool served_files_unchanged(json_object *array, struct finder *f)
 {
+	bool (*fetch)(const char *build_id, bool debug, char *ret, size_t size) = f->fetch;
 	bool unchanged = true;
 
-	f->offline = true;
+	f->fetch = NULL;
 	for (size_t i = 0; unchanged && i < json_array_size(array); i++)
 		unchanged = file_unchanged(json_object_array_get_idx(array, i), f);
-	f->offline = false;
+	f->fetch = fetch;
 	/* The decode, if there is one, begins with its own requests. */
 	f->index = 0;
 	return unchanged;

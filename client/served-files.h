@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "client/finder.h"
 #include "lib/base/digest.h"
+#include "lib/local/finder.h"
 
 /* Room for the identity of a file: device, inode, size, and times of the last changes of contents and inode. */
 enum { SERVED_FILES_IDENTITY = 112 };

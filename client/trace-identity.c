@@ -33,7 +33,7 @@ static void file_list_done(struct file_list *l)
 
 static bool is_made_by_daemon(const struct file_list *l, const char *name)
 {
-	return l->decode->finder.snapshot &&
+	return l->decode->file.finder.snapshot &&
 	       (strcmp(name, "store") == 0 || strcmp(name, "state.json") == 0 || strcmp(name, "trace.pftrace") == 0);
 }
 
@@ -95,16 +95,16 @@ static int for_each_file(struct file_list *l, int (*add)(struct file_list *l, co
 	const struct local_decode *d = l->decode;
 	int fd, rc = 0;
 
-	if (d->finder.dir < 0 || d->regs)
-		return add(l, "", d->input);
+	if (d->file.finder.dir < 0 || d->file.regs)
+		return add(l, "", d->file.input);
 	if (!l->n) {
-		fd = openat(d->finder.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		fd = openat(d->file.finder.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		rc = fd < 0 ? -errno : list_directory(l, fd, "", 0);
 		if (l->n)
 			qsort(l->names, l->n, sizeof(*l->names), compare_names);
 	}
 	for (size_t i = 0; rc == 0 && i < l->n; i++) {
-		rc = io_open_beneath(d->finder.dir, l->names[i], &fd);
+		rc = io_open_beneath(d->file.finder.dir, l->names[i], &fd);
 		if (rc < 0)
 			break;
 		rc = add(l, l->names[i], fd);

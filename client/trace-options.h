@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TRACE_OPTIONS_DIRS_MAX = 32 };
+#include "lib/local/finder.h"
+
+enum { TRACE_OPTIONS_DIRS_MAX = FINDER_DIRS_MAX };
 
 struct trace_options {
 	const char *dirs[TRACE_OPTIONS_DIRS_MAX]; /* --images */

@@ -134,8 +134,8 @@ static int make_key(struct trace_store *t)
 		return rc;
 	digest_begin(&d);
 	digest_add_text(&d, contents);
-	digest_add_text(&d, t->decode.type);
-	rc = t->decode.regs ? add_regs(&d, t->decode.regs) : 0;
+	digest_add_text(&d, t->decode.file.type);
+	rc = t->decode.file.regs ? add_regs(&d, t->decode.file.regs) : 0;
 	if (rc == 0)
 		rc = add_decoder(&d);
 	if (rc < 0)
@@ -157,7 +157,7 @@ static bool files_unchanged(struct trace_store *t)
 	if (debuginfod_wanted() && served_files_any_missing(served) &&
 	    llabs((int64_t)(now_ns(CLOCK_REALTIME) / 1000000000u) - time) > MISSING_SECONDS)
 		return false;
-	return served_files_unchanged(served, &t->decode.finder);
+	return served_files_unchanged(served, &t->decode.file.finder);
 }
 
 /* Returns true with the store that the cache has. */
@@ -205,8 +205,8 @@ static int decode(struct trace_store *t)
 	}
 	rc = local_decode_to(&t->decode, "store", t->entry.store);
 	json_add(t->about, "served", TAKE_PTR(t->decode.served));
-	keep_member(t->about, t->decode.result, "images");
-	keep_member(t->about, t->decode.result, "warnings");
+	keep_member(t->about, t->decode.file.result, "images");
+	keep_member(t->about, t->decode.file.result, "warnings");
 	return rc;
 }
 
@@ -261,7 +261,7 @@ int trace_store_open(struct client *c, const char *name, int *ret_fd, struct sto
 	if (rc != STATUS_OK)
 		return rc;
 	/* Each unpacking of a bundle has other files. */
-	rc = t.decode.unpacked ? 0 : decode_cache_open(&t.cache, path);
+	rc = t.decode.file.unpacked ? 0 : decode_cache_open(&t.cache, path);
 	if (rc < 0)
 		report_cache(path, rc);
 	/* An input that cannot be identified is decoded each time; the decoder reports what is wrong with it. */

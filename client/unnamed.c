@@ -71,7 +71,7 @@ static bool has_debug_file(const struct unnamed_file *f)
 	char cache[PATH_MAX];
 	struct debug_wish wish = { .path = f->image, .build_id = f->build_id };
 
-	if (debuginfod_cache(cache, sizeof(cache)))
+	if (debug_places_cache(cache, sizeof(cache)))
 		wish.cache = cache;
 	if (debug_places_list(&wish, &places) < 0)
 		return false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/array.h"
@@ -95,4 +96,15 @@ int debug_places_list(const struct debug_wish *w, struct debug_places *ret)
 	else
 		*ret = p;
 	return rc;
+}
+
+bool debug_places_cache(char *ret, size_t size)
+{
+	const char *own = getenv("DEBUGINFOD_CACHE_PATH"), *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+
+	if (own && *own)
+		return (size_t)snprintf(ret, size, "%s", own) < size;
+	if (caches && *caches)
+		return (size_t)snprintf(ret, size, "%s/debuginfod_client", caches) < size;
+	return home && *home && (size_t)snprintf(ret, size, "%s/.cache/debuginfod_client", home) < size;
 }

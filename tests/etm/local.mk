@@ -10,15 +10,15 @@ TESTS += tests/etm/unit-native tests/etm/unit-continuity tests/etm/unit-guard te
 # Made-up traces with their truth; traces from files.
 generate_sources = tests/etm/generate.c tests/etm/generate.h tests/etm/generate-packets.c tests/etm/generate-parts.h \
 	tests/etm/generate-program.c
-trace_sources = tests/etm/trace.c tests/etm/trace.h client/debuginfod.c client/bundle.c client/finder.c
+trace_sources = tests/etm/trace.c tests/etm/trace.h
 check_PROGRAMS += tests/etm/unit-generate tests/etm/outlets tests/etm/fuzz-engines
 tests_etm_unit_generate_SOURCES = tests/etm/unit-generate.c $(generate_sources)
 tests_etm_unit_generate_LDADD = lib/etm/libetm.la lib/base/libbase.la
 tests_etm_outlets_SOURCES = tests/etm/outlets.c $(generate_sources) $(trace_sources)
-tests_etm_outlets_LDADD = daemon/decode/libdecode.la
+tests_etm_outlets_LDADD = lib/local/liblocal.la daemon/decode/libdecode.la
 tests_etm_fuzz_engines_SOURCES = tests/etm/fuzz-engines.c tests/etm/fuzz-engines.h tests/etm/fuzz-jobs.c \
 	tests/etm/fuzz-mistakes.c $(generate_sources) $(trace_sources)
-tests_etm_fuzz_engines_LDADD = daemon/decode/libdecode.la
+tests_etm_fuzz_engines_LDADD = lib/local/liblocal.la daemon/decode/libdecode.la
 TESTS += tests/etm/unit-generate tests/etm/golden.test tests/etm/branches.test tests/etm/workers.test
 EXTRA_DIST += tests/etm/golden.test tests/etm/branches.test tests/etm/workers.test tests/etm/opencsd-mistakes
 

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 
 #include "daemon/decode/input.h"
-#include "client/finder.h"
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
 #include "lib/coresight/deframe.h"
+#include "lib/local/finder.h"
 #include "tests/etm/trace.h"
 
 enum { SNAPSHOT_JSON_MAX = 64 << 20, CHUNK = 1 << 20 };

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/bundle.h"
 #include "lib/base/array.h"
 #include "lib/base/io.h"
+#include "lib/local/bundle.h"
 
 enum { BLOCK = 512, PIECE = 256 << 10, NAME_SIZE = 100, INDEX_MAX = 16 << 20 };
 

@@ -9,11 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/bundle.h"
-#include "client/debuginfod.h"
-#include "client/finder.h"
 #include "lib/base/util.h"
 #include "lib/decoder/debug-places.h"
+#include "lib/local/bundle.h"
+#include "lib/local/finder.h"
 
 enum { PATHS_MAX = 4096, DEPTH_MAX = 8 };
 
@@ -23,7 +22,7 @@ static void forget_candidates(struct finder *f)
 	for (size_t i = 0; i < f->n_paths; i++)
 		free(f->paths[i]);
 	f->n_paths = f->next = 0;
-	f->debuginfod_asked = false;
+	f->asked = false;
 }
 
 void finder_done(struct finder *f)
@@ -111,11 +110,11 @@ static void add_kernel_images(struct finder *f, const char *dir)
 	add_candidate(f, "%s/vmlinux", dir);
 }
 
-static void ask_debuginfod(struct finder *f, const char *id)
+static void ask_servers(struct finder *f, const char *id)
 {
 	char path[PATH_MAX];
 
-	if (debuginfod_fetch(id, f->debug, path, sizeof(path)))
+	if (f->fetch(id, f->debug, path, sizeof(path)))
 		add_candidate(f, "%s", path);
 }
 
@@ -171,7 +170,7 @@ static void gather_debug_candidates(struct finder *f, const struct decoder_event
 						.program = program,
 						.build_id = id,
 						.link = link,
-						.cache = debuginfod_cache(cache, sizeof(cache)) ? cache : NULL },
+						.cache = debug_places_cache(cache, sizeof(cache)) ? cache : NULL },
 			  &places);
 	for (size_t i = 0; i < places.n; i++)
 		add_candidate(f, "%s", places.paths[i]);
@@ -231,10 +230,10 @@ int finder_open(struct finder *f, const struct decoder_event *q, char *ret_reaso
 	f->debug = q->debug;
 	fd = open_next_candidate(f, &error);
 	if (fd < 0 && *checked_build_id(q)) {
-		/* debuginfod is asked once for each image. */
-		if (!f->debuginfod_asked && !f->offline)
-			ask_debuginfod(f, q->build_id);
-		f->debuginfod_asked = true;
+		/* The servers are asked once for each image. */
+		if (!f->asked && f->fetch)
+			ask_servers(f, q->build_id);
+		f->asked = true;
 		fd = open_next_candidate(f, &error);
 	}
 	if (fd < 0)

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the image files of a trace (programs and libraries) and their debug files: in the snapshot, by build-id or name
  * in directories that the user names, at their recorded paths, in the places of lib/decoder/debug-places.h, and from
- * the servers of $DEBUGINFOD_URLS. No file is parsed here: csight-decode checks each candidate and asks for the next
+ * servers. No file is parsed here: csight-decode checks each candidate and asks for the next
  * one if it is the wrong file.
  */
-#ifndef CSIGHT_CLIENT_FINDER_H
-#define CSIGHT_CLIENT_FINDER_H
+#ifndef CSIGHT_LOCAL_FINDER_H
+#define CSIGHT_LOCAL_FINDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "client/trace-options.h"
 #include "lib/base/json.h"
 #include "lib/decoder/decoder.h"
 
-enum { FINDER_DIRS_MAX = TRACE_OPTIONS_DIRS_MAX };
+enum { FINDER_DIRS_MAX = 32 };
 
 struct finder {
 	int dir;               /* directory of the snapshot, or -1; owned by the caller */
@@ -25,11 +24,12 @@ struct finder {
 	/* Candidates for the most recently requested image. */
 	char **paths;
 	size_t n_paths, next;
-	int64_t index;         /* index of that image plus one */
-	bool debug;            /* its debug file was requested */
-	bool debuginfod_asked; /* debuginfod was asked for that image */
-	bool offline;          /* debuginfod must not be asked */
-	const char *opened;    /* path of the file opened last; NULL: none, or a copy in the snapshot */
+	int64_t index; /* index of that image plus one */
+	bool debug;    /* its debug file was requested */
+	bool asked;    /* fetch() was called for that image */
+	/* Fetches a file by its build-id from servers, to a path; or NULL, set by the caller. */
+	bool (*fetch)(const char *build_id, bool debug, char *ret, size_t size);
+	const char *opened; /* path of the file opened last; NULL: none, or a copy in the snapshot */
 };
 
 /*

@@ -3,8 +3,8 @@
  * A bundle: one tar file with a trace and all files that its decode opened, from which another machine decodes the same
  * without looking at its own. csight-formats(5) describes it. Functions return negative errno.
  */
-#ifndef CSIGHT_CLIENT_BUNDLE_H
-#define CSIGHT_CLIENT_BUNDLE_H
+#ifndef CSIGHT_LOCAL_BUNDLE_H
+#define CSIGHT_LOCAL_BUNDLE_H
 
 #include <stdbool.h>
 
