@@ -21,9 +21,8 @@ void pd_add_loss(struct pd_losses *l, const struct pd_origin *o, enum pd_loss_ki
 	buf_add(&l->by_thread, &loss, sizeof(loss));
 }
 
-void pd_add_pause(struct pd_losses *l, uint64_t from, uint64_t to)
+void pd_add_pause(struct pd_losses *l, uint64_t from, uint64_t to, enum pd_loss_kind kind)
 {
-	enum pd_loss_kind kind = from == to ? PD_LOSS_PAUSED : PD_LOSS_TRUNCATED;
 	struct pd_loss loss = { UINT32_MAX, UINT32_MAX, kind, from, from, from == to ? to + 1 : to, 0 };
 
 	buf_add(&l->by_thread, &loss, sizeof(loss));

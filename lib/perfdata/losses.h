@@ -15,7 +15,7 @@ struct pd_losses {
 void pd_add_loss(struct pd_losses *l, const struct pd_origin *o, enum pd_loss_kind kind);
 
 /* Adds a time in which tracing was off; from equals to: it was off for a moment after that. */
-void pd_add_pause(struct pd_losses *l, uint64_t from, uint64_t to);
+void pd_add_pause(struct pd_losses *l, uint64_t from, uint64_t to, enum pd_loss_kind kind);
 
 /*
  * Completes the list. Marks pieces that follow missing bytes of their buffer as PD_AUX_PARTIAL if they have no time.

@@ -170,15 +170,15 @@ static void place_record(struct pd_pieces *to, const struct pd_aux_record *r, st
 
 	if (r->size == 0) {
 		to->empty++;
-		if (r->flags & PD_AUX_TRUNCATED) {
-			/* csightd writes one without a thread where tracing was off: its offset is when that began. */
-			bool paused = r->flags & PD_AUX_PARTIAL && r->origin.tid == UINT32_MAX;
+		/* csightd writes one without a thread where tracing was off: its offset is when that began. */
+		if (r->flags & PD_AUX_PARTIAL && r->origin.tid == UINT32_MAX) {
+			bool failed = r->flags & PD_AUX_TRUNCATED && r->offset != r->origin.time;
 
-			to->empty_lost += !paused;
-			if (paused)
-				pd_add_pause(&to->losses, r->offset, r->origin.time);
-			else
-				pd_add_loss(&to->losses, &r->origin, PD_LOSS_TRUNCATED);
+			pd_add_pause(&to->losses, r->offset, r->origin.time,
+				     failed ? PD_LOSS_TRUNCATED : PD_LOSS_PAUSED);
+		} else if (r->flags & PD_AUX_TRUNCATED) {
+			to->empty_lost++;
+			pd_add_loss(&to->losses, &r->origin, PD_LOSS_TRUNCATED);
 		}
 		return;
 	}

@@ -334,6 +334,8 @@ static void test_losses(void)
 	/* Thread 9 was refused its sink and never ran there again. Tracing was stopped after 100. */
 	aux_at(&b, 95, 192, 0, PD_AUX_TRUNCATED, 9, 1);
 	aux_at(&b, 100, 100, 0, PD_AUX_TRUNCATED | PD_AUX_PARTIAL, UINT32_MAX, UINT32_MAX);
+	/* It was stopped between 130 and 140, on one CPU after the other. */
+	aux_at(&b, 140, 130, 0, PD_AUX_PARTIAL, UINT32_MAX, UINT32_MAX);
 	/* CPU 2: records were lost after its only slice. */
 	aux_at(&b, 110, 0, 64, PD_AUX_RAW, 10, 2);
 	at = begin(&b, PD_REC_LOST, 0);
@@ -357,6 +359,8 @@ static void test_losses(void)
 	CHECK(!pd_lost_between(c, 8, 101, 110, &kind));
 	CHECK(pd_lost_between(c, 8, 101, 115, &kind) && kind == PD_LOSS_RECORDS &&
 	      !pd_lost_between(c, 8, 120, 130, &kind));
+	CHECK(pd_lost_between(c, 8, 132, 135, &kind) && kind == PD_LOSS_PAUSED);
+	CHECK(!pd_lost_between(c, 8, 140, 150, &kind));
 	/* On a CPU whose slices hold any thread, the truncated slice may have begun at any time. */
 	CHECK(pd_lost_anywhere(c, 5, 8, &kind) && pd_lost_anywhere(c, 60, 65, &kind));
 	CHECK_EQ(c->aux_empty_lost, 1);

@@ -412,14 +412,24 @@ static void control_all(const struct grid *g, unsigned long what)
 		perf_event_control(g->fds[i], what, 0);
 }
 
+static void note_change(struct grid *g, uint64_t began)
+{
+	if (!g->change_from)
+		g->change_from = began;
+	g->change_to = now_ns(CLOCK_MONOTONIC);
+}
+
 void grid_stop(struct grid *g)
 {
+	uint64_t began = now_ns(CLOCK_MONOTONIC);
+
 	control_all(g, PERF_EVENT_IOC_DISABLE);
 	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++) {
 		g->rings[n].stopped_at = perf_ring_aux_head(&g->rings[n].ring);
 		g->rings[n].stopping = true;
 	}
-	g->stopped = true;
+	g->stopped = g->off = true;
+	note_change(g, began);
 }
 
 void grid_pause(struct grid *g, bool paused)
@@ -442,10 +452,16 @@ void grid_end(struct grid *g)
 		perf_event_control(g->switch_fds[i], PERF_EVENT_IOC_DISABLE, 0);
 }
 
-void grid_start(const struct grid *g)
+void grid_start(struct grid *g)
 {
-	if (!g->paused)
-		control_all(g, PERF_EVENT_IOC_ENABLE);
+	uint64_t began = now_ns(CLOCK_MONOTONIC);
+
+	if (g->paused)
+		return;
+	control_all(g, PERF_EVENT_IOC_ENABLE);
+	if (g->off)
+		note_change(g, began);
+	g->off = false;
 }
 
 /* Drops pauses that are older than everything in the rings. */
@@ -463,38 +479,36 @@ static void forget_pauses(struct grid *g)
 	g->n_pauses = kept;
 }
 
-void grid_add_pause(struct grid *g, uint64_t from, uint64_t to)
+void grid_add_pause(struct grid *g, const struct grid_pause *p)
 {
-	const struct grid_pause pause = { from, to };
-
 	if (g->rings[0].log)
-		replay_log_add(g->rings[0].log, REPLAY_PAUSE, from, &pause, sizeof(pause));
+		replay_log_add(g->rings[0].log, REPLAY_PAUSE, p->from, p, sizeof(*p));
 	if (array_reserve(g->pauses, g->n_pauses, &g->pauses_room) == 0)
-		g->pauses[g->n_pauses++] = pause;
+		g->pauses[g->n_pauses++] = *p;
 	forget_pauses(g);
 }
 
-/*
- * Threads ran untraced between the last stop and the following start. The time of the last slice before the stop
- * separates what each thread did before and after, by the clock of the records alone.
- */
 static void note_stop(struct grid *g)
 {
-	uint64_t time = 0;
-
 	for (size_t n = 0; n < g->plan->n_cpus; n++) {
 		struct aux_buffer *a = &g->rings[n];
-		size_t i = a->n_slices;
 
-		while (i > a->first && a->slices[i - 1].to > a->stopped_at)
-			i--;
-		if (i > a->first)
-			time = MAX(time, a->slices[i - 1].ended);
 		a->cut_off = a->end < a->stopped_at;
 		a->lost += a->cut_off;
 	}
-	if (time)
-		grid_add_pause(g, time, time);
+}
+
+/*
+ * The events are stopped and started one after another. Meanwhile a thread may have run untraced on one CPU, and traced
+ * on another before and after.
+ */
+static void note_changes(struct grid *g, int64_t shift)
+{
+	const struct grid_pause change = { g->change_from + (uint64_t)shift, g->change_to + (uint64_t)shift, 1 };
+
+	if (g->change_from && g->rings)
+		grid_add_pause(g, &change);
+	g->change_from = 0;
 }
 
 /*
@@ -504,7 +518,7 @@ static void note_stop(struct grid *g)
 void grid_retry(struct grid *g, uint64_t failed_since)
 {
 	grid_start(g);
-	grid_add_pause(g, failed_since, UINT64_MAX);
+	grid_add_pause(g, &(struct grid_pause){ failed_since, UINT64_MAX, 0 });
 }
 
 /* Threads that run while tracing is stopped are expected to run untraced. */
@@ -515,7 +529,7 @@ static void note_untraced(const struct grid *g, struct aux_buffer *a)
 	a->untraced = a->stopping = false;
 }
 
-void grid_drain(struct grid *g, uint64_t now, struct buf *scratch)
+void grid_drain(struct grid *g, uint64_t now, int64_t shift, struct buf *scratch)
 {
 	for (size_t i = 0; i < g->n_pauses; i++)
 		if (g->pauses[i].to == UINT64_MAX)
@@ -527,4 +541,5 @@ void grid_drain(struct grid *g, uint64_t now, struct buf *scratch)
 	if (g->stopped && g->rings)
 		note_stop(g);
 	g->stopped = false;
+	note_changes(g, shift);
 }

@@ -16,6 +16,7 @@
  * adjacent. */
 struct grid_pause {
 	uint64_t from, to; /* equal: just after this time */
+	uint64_t changed;  /* 1: tracing was being stopped or started; 0: a sink failed */
 };
 
 struct grid {
@@ -29,8 +30,11 @@ struct grid {
 	size_t n_fds, fds_room;
 	int *switch_fds; /* software events, which record switches also where tracing is disabled */
 	size_t n_switch_fds, switch_fds_room;
-	unsigned opened;           /* number of threads for which events were opened */
-	bool stopped;              /* since the last drain */
+	unsigned opened; /* number of threads for which events were opened */
+	bool stopped;    /* since the last drain */
+	bool off;        /* it has not been started since */
+	uint64_t change_from,
+	    change_to;             /* when it was stopped or started since the last drain, CLOCK_MONOTONIC; or 0 */
 	struct grid_pause *pauses; /* ascending; to is UINT64_MAX until the records up to the start have been read */
 	size_t n_pauses, pauses_room;
 	bool paused; /* nothing starts it */
@@ -59,7 +63,7 @@ int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, stru
 
 /* After grid_stop() all trace is in the AUX buffers. Switches are still recorded. */
 void grid_stop(struct grid *g);
-void grid_start(const struct grid *g);
+void grid_start(struct grid *g);
 
 /* Ends recording for good; the buffers remain. */
 void grid_end(struct grid *g);
@@ -67,12 +71,12 @@ void grid_end(struct grid *g);
 /* Restarts events that the kernel disabled because a sink failed. */
 void grid_retry(struct grid *g, uint64_t failed_since);
 
-/* to UINT64_MAX: until the next drain. */
 /* Stops tracing until it is no longer paused; drain before a change, which the records up to it do not know. */
 void grid_pause(struct grid *g, bool paused);
-void grid_add_pause(struct grid *g, uint64_t from, uint64_t to);
+/* p->to UINT64_MAX: until the next drain. */
+void grid_add_pause(struct grid *g, const struct grid_pause *p);
 
-/* now: the records' clock, at a moment before the call. */
-void grid_drain(struct grid *g, uint64_t now, struct buf *scratch);
+/* now: the records' clock, at a moment before the call; shift: what it is ahead of CLOCK_MONOTONIC. */
+void grid_drain(struct grid *g, uint64_t now, int64_t shift, struct buf *scratch);
 
 #endif

@@ -59,7 +59,7 @@ static bool cut_overwritten(struct perf_target *s, struct capture_copy *c)
 	bool all = false;
 
 	c->blind += s->shared ? arena_flush(&s->m->arena) : restart_grid(&s->grid);
-	grid_drain(&s->grid, sideband_now(s->m->sideband), &s->m->scratch);
+	grid_drain(&s->grid, sideband_now(s->m->sideband), sideband_shift(s->m->sideband), &s->m->scratch);
 	for (size_t i = 0, n = 0; i < c->n_rings; i++) {
 		while (rings[n].cpu != c->rings[i].cpu)
 			n++;
@@ -150,11 +150,13 @@ static void add_starts(const struct perf_target *s, struct capture_copy *c)
 	}
 }
 
-/* An empty AUX record of no thread, at the end of the pause; its offset is the beginning. */
-static void add_pause(struct capture_copy *c, uint64_t from, uint64_t to)
+/* An empty AUX record of no thread, at the end of the pause; its offset is the beginning. Truncated if a sink failed.
+ */
+static void add_pause(struct capture_copy *c, const struct grid_pause *p)
 {
-	const uint64_t body[3] = { from, 0, PERF_AUX_FLAG_TRUNCATED | PERF_AUX_FLAG_PARTIAL };
-	struct pd_origin origin = { UINT32_MAX, UINT32_MAX, UINT32_MAX, to };
+	const uint64_t flags = PERF_AUX_FLAG_PARTIAL | (p->changed ? 0 : PERF_AUX_FLAG_TRUNCATED),
+		       body[3] = { p->from, 0, flags };
+	struct pd_origin origin = { UINT32_MAX, UINT32_MAX, UINT32_MAX, p->to };
 
 	capture_add_record(&c->records, PERF_RECORD_AUX, 0, body, sizeof(body), &origin);
 }
@@ -163,17 +165,23 @@ static void add_pause(struct capture_copy *c, uint64_t from, uint64_t to)
 static void add_losses(const struct perf_target *s, struct capture_copy *c)
 {
 	uint64_t one[2] = { 0, 1 }, now = sideband_now(s->m->sideband);
+	struct grid_pause failed = { s->failed_since, MAX(now, s->failed_since + 1), 0 };
 
-	for (size_t i = 0; i < s->grid.n_pauses; i++)
-		add_pause(c, s->grid.pauses[i].from, MIN(s->grid.pauses[i].to, now));
+	for (size_t i = 0; i < s->grid.n_pauses; i++) {
+		struct grid_pause pause = s->grid.pauses[i];
+
+		pause.to = pause.changed ? pause.to : MIN(pause.to, now);
+		add_pause(c, &pause);
+	}
 	if (s->again)
-		add_pause(c, s->failed_since, MAX(now, s->failed_since + 1));
+		add_pause(c, &failed);
 	for (size_t n = 0; n < s->plan->n_cpus; n++) {
 		const struct aux_buffer *a = &s->grid.rings[n];
 		struct pd_origin origin = { UINT32_MAX, UINT32_MAX, a->cpu, now };
 
+		failed = (struct grid_pause){ a->failed_since, MAX(now, a->failed_since + 1), 0 };
 		if (a->failed)
-			add_pause(c, a->failed_since, MAX(now, a->failed_since + 1));
+			add_pause(c, &failed);
 		if (a->cut_off)
 			capture_add_record(&c->records, PERF_RECORD_LOST, 0, one, sizeof(one), &origin);
 	}

@@ -465,7 +465,7 @@ static void replay_entry(void *user, uint32_t place, uint64_t position, const ui
 {
 	struct perf_target *s = user;
 	struct thread_entry thread;
-	struct grid_pause pause;
+	struct grid_pause pause = { 0 };
 	struct perf_record r;
 
 	if (place == REPLAY_RECORD) {
@@ -481,9 +481,9 @@ static void replay_entry(void *user, uint32_t place, uint64_t position, const ui
 		thread_table_exec_checked(&s->thread_table);
 	} else if (place == REPLAY_LOST) {
 		thread_table_lost_records(&s->thread_table, position);
-	} else if (place == REPLAY_PAUSE && size == sizeof(pause)) {
-		memcpy(&pause, data, sizeof(pause));
-		grid_add_pause(&s->grid, pause.from, pause.to);
+	} else if (place == REPLAY_PAUSE && size <= sizeof(pause)) {
+		memcpy(&pause, data, size);
+		grid_add_pause(&s->grid, &pause);
 	} else if (!s->shared && place < s->plan->n_cpus) {
 		aux_fold_all(&s->grid.rings[place], data, size);
 		s->grid.rings[place].replayed = position;

@@ -280,7 +280,7 @@ void perf_machine_read_records(struct perf_machine *m)
 	arena_drain(&m->arena, &m->scratch);
 	TAILQ_FOREACH (s, &m->sources, link)
 		if (s->armed && !s->shared)
-			grid_drain(&s->grid, sideband_now(m->sideband), &m->scratch);
+			grid_drain(&s->grid, sideband_now(m->sideband), sideband_shift(m->sideband), &m->scratch);
 	if (sideband_lost(m->sideband, &since)) {
 		if (m->process_table)
 			process_table_reset(m->process_table, sideband_now(m->sideband));
