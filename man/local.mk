@@ -15,6 +15,11 @@ libcsight_pages = \
 	man/csight_close.3 \
 	man/csight_connect.3 \
 	man/csight_count.3 \
+	man/csight_decode_cancel.3 \
+	man/csight_decode_close.3 \
+	man/csight_decode_open.3 \
+	man/csight_decode_output.3 \
+	man/csight_decode_run.3 \
 	man/csight_disarm.3 \
 	man/csight_disarm_standing.3 \
 	man/csight_doctor_finding.3 \

@@ -499,6 +499,51 @@ size_t csight_store_notes(const struct csight_store *s);
 int csight_store_note(const struct csight_store *s, size_t index, struct csight_stored_note *ret);
 
 /*
+ * Decodes a file, as csight decode does: without the daemon, in a process of csight-decode, which is sandboxed and ends
+ * with the decode. The handle need not have a connection; csight_error() of it has the messages. The decode is used as
+ * the handle is, by one thread at a time, except that any may cancel it. Close it before the handle.
+ */
+struct csight_decode;
+
+struct csight_decode_options {
+	size_t size;
+	const char *const *images; /* directories that are searched for programs and libraries, at most 32 */
+	size_t n_images;
+	const char *buffer;      /* of an Arm snapshot; NULL: the first */
+	const char *regs;        /* the input is bare trace, and this file describes its trace source */
+	const char *engine;      /* "auto", "native", "opencsd"; NULL: auto */
+	uint64_t limit;          /* bytes of each output; 0: no limit */
+	uint32_t tid;            /* only this thread; 0: all */
+	uint32_t workers;        /* decoding threads, at most 64; 0: one for each CPU */
+	uint32_t by_thread;      /* 1: elements by thread, not by trace source */
+	uint32_t no_inlines;     /* 1: no frames for inlined functions */
+	uint32_t verify, unused; /* verify: 1: with both engines, which are compared */
+};
+
+/*
+ * Opens a perf.data file, a directory of a snapshot, a bundle, bare trace or a store. options may be NULL. -EINVAL: it
+ * is none of these, or an option is invalid; errors of open().
+ */
+int csight_decode_open(struct csight *c, const char *path, const struct csight_decode_options *options,
+		       struct csight_decode **ret);
+
+/* Adds an output, at most 8: one of the formats of csight decode, written to a descriptor, which stays the caller's. */
+int csight_decode_output(struct csight_decode *d, const char *format, int fd);
+
+/*
+ * Decodes, once. ret, which may be NULL, gets what csight decode --json prints. After a failure outputs are incomplete.
+ * -EIO: csight-decode reports why it failed; -EPIPE: it crashed; -ECANCELED: progress, which may be NULL, did not
+ * return 0, or csight_decode_cancel() was called; -EBUSY: it has run.
+ */
+int csight_decode_run(struct csight_decode *d, csight_progress_fn progress, void *userdata, struct csight_object **ret);
+
+/* Ends csight_decode_run(), or keeps it from beginning. Any thread may call this, also in a handler of a signal. */
+int csight_decode_cancel(struct csight_decode *d);
+
+/* Accepts NULL; returns NULL. */
+struct csight_decode *csight_decode_close(struct csight_decode *d);
+
+/*
  * The check of the environment, as csight doctor prints it. It needs no daemon; it runs qemu-aarch64 and csight-decode
  * for a moment, to see what they can do.
  */

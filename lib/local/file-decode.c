@@ -162,12 +162,12 @@ static bool is_of_calls(const char *format)
 	return false;
 }
 
-bool file_decode_has_format(const char *format)
+const char *file_decode_format(const char *name)
 {
 	for (size_t i = 0; i < ELEMENTS(formats); i++)
-		if (strcmp(formats[i].name, format) == 0)
-			return true;
-	return false;
+		if (strcmp(formats[i].name, name) == 0)
+			return formats[i].name;
+	return NULL;
 }
 
 int file_decode_check(struct file_decode *d)

@@ -49,8 +49,8 @@ struct file_decode {
 		.cancel = -1, .finder = { .dir = -1 }, .input = -1, .code = -1, .jitdump = -1, .server = -1, .job = -1 \
 	}
 
-/* True if csight decode --to accepts a format. */
-bool file_decode_has_format(const char *format);
+/* Returns a static copy of the name of a format that csight decode --to accepts, or NULL. */
+const char *file_decode_format(const char *name);
 
 /*
  * Opens the input, of which d owns the descriptor from then on: a perf.data file, a snapshot directory of csightd or
