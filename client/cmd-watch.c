@@ -26,7 +26,7 @@ static const struct verb_option options[] = {
 	{ "address", 0, "ADDRESS", "control reaches an address" },
 	{ "line", 0, "FILE:N", "control reaches a source line" },
 	{ "syscall", 0, "NAME", "a system call; needs --longer-than" },
-	{ "longer-than", 0, "TIME", "the call takes longer than this (5ms)" },
+	{ "longer-than", 0, "TIME", "the call takes longer than this (5ms), or than p99 of the last minute" },
 	{ "signal", 0, "NAME", "a signal is delivered" },
 	{ "crash", 0, NULL, "a signal ends the process" },
 	{ "exit", 0, NULL, "the process ends" },

@@ -87,7 +87,8 @@ static struct emu_watch watch_of(const struct trigger *t, const struct trigger_p
 
 	return (struct emu_watch){ .kind = call ? EMU_WATCH_CALL : kinds[t->spec.event],
 				   .trigger = t->number,
-				   .longer_than = t->spec.longer_than,
+				   .longer_than =
+				       t->spec.longer_than == TRIGGER_P99 ? EMU_LONGER_THAN_P99 : t->spec.longer_than,
 				   .place = p->place,
 				   .size = p->size,
 				   .inode = p->inode,
@@ -423,6 +424,8 @@ static int check_source(const struct target *target, const struct trigger *t, st
 	w->applied(target->ring.source, &limits);
 	if (code && limits & EMU_CANNOT_RETRANSLATE)
 		return reason_set(why, -EOPNOTSUPP, "this QEMU cannot translate code again; use version 7.2");
+	if (t->spec.timed && t->spec.longer_than == TRIGGER_P99 && limits & EMU_CANNOT_P99)
+		return reason_set(why, -EOPNOTSUPP, "the program runs under an older csight-etm.so; start it again");
 	if ((t->spec.timed || t->spec.event == TRIGGER_SIGNAL) && limits & EMU_CANNOT_READ_REGISTERS)
 		return reason_set(why, -EOPNOTSUPP, "this QEMU does not export its registers; use version 7.2");
 	return 0;

@@ -17,6 +17,7 @@ lib_base_libbase_la_SOURCES = \
 	lib/base/log.c lib/base/log.h \
 	lib/base/parse.c lib/base/parse.h \
 	lib/base/path.c lib/base/path.h \
+	lib/base/quantile.c lib/base/quantile.h \
 	lib/base/reader.c lib/base/reader.h \
 	lib/base/reason.c lib/base/reason.h \
 	lib/base/texts.c lib/base/texts.h \

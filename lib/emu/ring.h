@@ -118,11 +118,14 @@ enum emu_watch_kind {
 	EMU_WATCH_SIGNAL,  /* a signal is delivered to a handler, or ends the program */
 };
 
+/* Longer than the 99th percentile of the calls of the last minute (lib/base/quantile.h) of this watch and program. */
+#define EMU_LONGER_THAN_P99 UINT64_MAX
+
 /* What is watched; written by the daemon. */
 struct emu_watch {
 	uint32_t kind;
 	uint32_t trigger;     /* a number that hits repeat */
-	uint64_t longer_than; /* ns */
+	uint64_t longer_than; /* ns, or EMU_LONGER_THAN_P99 */
 	uint64_t place;       /* an address, or with an inode an offset in that file; or the number of kind */
 	uint64_t size;        /* of the function at place; 0: it is no function */
 	uint64_t inode;
@@ -150,13 +153,14 @@ struct emu_hit {
 	uint32_t held, reserved; /* held: it froze the rings */
 };
 
-enum { EMU_CANNOT_RETRANSLATE = 1, EMU_CANNOT_READ_REGISTERS = 2 };
+/* A plugin that knows EMU_LONGER_THAN_P99 says so; older ones do not. */
+enum { EMU_CANNOT_RETRANSLATE = 1, EMU_CANNOT_READ_REGISTERS = 2, EMU_KNOWS_P99 = 4, EMU_CANNOT_P99 = 8 };
 
 struct emu_watching {
 	_Atomic uint32_t epoch;   /* of the list; written by the daemon */
 	_Atomic uint32_t applied; /* the last epoch that is in effect */
 	_Atomic uint32_t wanted;  /* written by the daemon, cleared by EMU_HITS */
-	uint32_t limits;          /* EMU_CANNOT_… */
+	uint32_t limits;          /* EMU_CANNOT_…, EMU_KNOWS_P99 */
 	/* 0, or 1 + the least value of a hit that freezes, which clears it; written by the daemon */
 	_Atomic uint64_t hold[EMU_WATCHES_MAX];
 	struct emu_watch watches[EMU_WATCHES_MAX];

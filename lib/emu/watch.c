@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/base/quantile.h"
 #include "lib/base/util.h"
 #include "lib/code/a64.h"
 #include "lib/emu/guest.h"
@@ -48,6 +49,8 @@ struct watched_block {
 static struct emu_watch list[EMU_WATCHES_MAX];
 static _Atomic uint32_t serials[EMU_WATCHES_MAX]; /* 0: not in use */
 static _Atomic uint32_t epoch;
+/* Under the lock: the lengths of calls, where they are compared with each other. */
+static struct quantile *lengths[EMU_WATCHES_MAX];
 
 static bool in_use(uint32_t watch, uint32_t serial)
 {
@@ -104,6 +107,22 @@ static void record_hit(struct traced_thread *t, uint32_t watch, enum emu_hit_how
 	pthread_mutex_unlock(&tracing.lock);
 }
 
+/* Returns whether a call of known length is a hit. */
+static bool is_long(uint32_t watch, uint64_t value)
+{
+	bool longer = false;
+
+	if (list[watch].longer_than != EMU_LONGER_THAN_P99)
+		return value > list[watch].longer_than;
+	pthread_mutex_lock(&tracing.lock);
+	if (!lengths[watch])
+		lengths[watch] = calloc(1, sizeof(*lengths[watch]));
+	if (lengths[watch])
+		longer = quantile_add(lengths[watch], now_ns(CLOCK_MONOTONIC), value);
+	pthread_mutex_unlock(&tracing.lock);
+	return longer;
+}
+
 static bool on_alternate(const struct watch_thread *w, uint64_t sp)
 {
 	return sp > w->alternate && sp <= w->alternate_end;
@@ -125,7 +144,7 @@ static void close_call(struct traced_thread *t, enum emu_hit_how how)
 		return;
 	}
 	atomic_fetch_add(&tracing.shared.watching->counts[c->watch].measured, 1);
-	if (value > list[c->watch].longer_than)
+	if (is_long(c->watch, value))
 		record_hit(t, c->watch, how, value);
 }
 
@@ -364,6 +383,8 @@ static void replace_entry(uint32_t i, const struct emu_watch *fresh, struct stal
 			add_stale(stale, w->place);
 	}
 	atomic_store(&serials[i], 0);
+	free(lengths[i]);
+	lengths[i] = NULL;
 	list[i] = *fresh;
 	if (fresh->kind != EMU_WATCH_NONE)
 		atomic_store(&serials[i], ++serial ? serial : ++serial);
@@ -392,8 +413,8 @@ static bool can_retranslate(void)
 
 void watch_begin(void)
 {
-	tracing.shared.watching->limits =
-	    (can_retranslate() ? 0 : EMU_CANNOT_RETRANSLATE) | (guest_has_registers() ? 0 : EMU_CANNOT_READ_REGISTERS);
+	tracing.shared.watching->limits = EMU_KNOWS_P99 | (can_retranslate() ? 0 : EMU_CANNOT_RETRANSLATE) |
+					  (guest_has_registers() ? 0 : EMU_CANNOT_READ_REGISTERS);
 }
 
 void watch_update(void)
@@ -437,7 +458,7 @@ void watch_syscall(struct traced_thread *t, int64_t number, uint64_t ns)
 		if (!atomic_load(&serials[i]) || list[i].kind != EMU_WATCH_SYSCALL || list[i].place != (uint64_t)number)
 			continue;
 		atomic_fetch_add(&tracing.shared.watching->counts[i].measured, 1);
-		if (ns > list[i].longer_than)
+		if (is_long(i, ns))
 			record_hit(t, i, EMU_HIT_RETURNED, ns);
 	}
 }

@@ -17,6 +17,7 @@ enum value_kind {
 	VALUE_SIGNAL,
 	VALUE_STATUS,
 	VALUE_TIME,
+	VALUE_LENGTH,
 	VALUE_COUNT,
 	VALUE_GROUP
 };
@@ -28,14 +29,14 @@ static const struct {
 	enum trigger_event event; /* TRIGGER_NONE: a rule, or longer-than */
 	enum value_kind kind;
 } keys[] = {
-	{ "function", TRIGGER_FUNCTION, VALUE_TEXT }, { "address", TRIGGER_ADDRESS, VALUE_ADDRESS },
-	{ "line", TRIGGER_LINE, VALUE_LINE },         { "syscall", TRIGGER_SYSCALL, VALUE_TEXT },
-	{ "signal", TRIGGER_SIGNAL, VALUE_SIGNAL },   { "crash", TRIGGER_CRASH, VALUE_NONE },
-	{ "exit", TRIGGER_EXIT, VALUE_NONE },         { "exit-status", TRIGGER_EXIT_STATUS, VALUE_STATUS },
-	{ "longer-than", TRIGGER_NONE, VALUE_TIME },  { "once", TRIGGER_NONE, VALUE_NONE },
-	{ "max", TRIGGER_NONE, VALUE_COUNT },         { "every", TRIGGER_NONE, VALUE_TIME },
-	{ "after", TRIGGER_NONE, VALUE_TIME },        { "min-history", TRIGGER_NONE, VALUE_TIME },
-	{ "keep", TRIGGER_NONE, VALUE_COUNT },        { "group", TRIGGER_NONE, VALUE_GROUP },
+	{ "function", TRIGGER_FUNCTION, VALUE_TEXT },  { "address", TRIGGER_ADDRESS, VALUE_ADDRESS },
+	{ "line", TRIGGER_LINE, VALUE_LINE },          { "syscall", TRIGGER_SYSCALL, VALUE_TEXT },
+	{ "signal", TRIGGER_SIGNAL, VALUE_SIGNAL },    { "crash", TRIGGER_CRASH, VALUE_NONE },
+	{ "exit", TRIGGER_EXIT, VALUE_NONE },          { "exit-status", TRIGGER_EXIT_STATUS, VALUE_STATUS },
+	{ "longer-than", TRIGGER_NONE, VALUE_LENGTH }, { "once", TRIGGER_NONE, VALUE_NONE },
+	{ "max", TRIGGER_NONE, VALUE_COUNT },          { "every", TRIGGER_NONE, VALUE_TIME },
+	{ "after", TRIGGER_NONE, VALUE_TIME },         { "min-history", TRIGGER_NONE, VALUE_TIME },
+	{ "keep", TRIGGER_NONE, VALUE_COUNT },         { "group", TRIGGER_NONE, VALUE_GROUP },
 };
 
 static int find_key(const char *name)
@@ -97,6 +98,20 @@ static int parse_group(const char *text, uint64_t *ret)
 	return -EINVAL;
 }
 
+static int parse_length(const char *text, uint64_t *ret)
+{
+	uint64_t ns;
+	int rc = 0;
+
+	if (strcmp(text, "p99") == 0)
+		ns = TRIGGER_P99;
+	else
+		rc = duration_parse(text, &ns);
+	if (rc == 0)
+		*ret = ns;
+	return rc;
+}
+
 static int parse_value(enum value_kind kind, const char *value, uint64_t *ret)
 {
 	switch (kind) {
@@ -110,6 +125,8 @@ static int parse_value(enum value_kind kind, const char *value, uint64_t *ret)
 		return parse_u64(value, STATUS_MAX, ret);
 	case VALUE_TIME:
 		return duration_parse(value, ret);
+	case VALUE_LENGTH:
+		return parse_length(value, ret);
 	case VALUE_COUNT:
 		return parse_u64(value, UINT32_MAX, ret);
 	case VALUE_GROUP:
@@ -128,6 +145,7 @@ static int refuse_value(const char *key, enum value_kind kind, const char *value
 		[VALUE_SIGNAL] = "is no signal",
 		[VALUE_STATUS] = "is no exit status from 0 to 255",
 		[VALUE_TIME] = "is no time; write it as 5ms, with ns, us, ms, s, m or h",
+		[VALUE_LENGTH] = "is no time; write it as 5ms, with ns, us, ms, s, m or h, or as p99",
 		[VALUE_COUNT] = "is no number",
 		[VALUE_GROUP] = "is no kind of group: tree, cgroup or unit",
 	};
@@ -302,7 +320,9 @@ static void put_number(struct buf *b, const char *key, uint64_t n)
 void trigger_spec_condition(const struct trigger_spec *s, struct buf *ret)
 {
 	put_value(ret, event_name(s->event), s->value);
-	if (s->timed)
+	if (s->timed && s->longer_than == TRIGGER_P99)
+		put_value(ret, "longer-than", "p99");
+	else if (s->timed)
 		put_time(ret, "longer-than", s->longer_than);
 	buf_u8(ret, 0);
 }

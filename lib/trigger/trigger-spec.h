@@ -3,10 +3,10 @@
  * What a trigger waits for, and its rules. One grammar serves the options of csight watch, the keys of a section of
  * csightd.conf, and the text in org.csight: a list of keys, most with a value, of which one names the event.
  *
- *	function NAME [longer-than TIME]
+ *	function NAME [longer-than TIME|p99]
  *	address ADDRESS
  *	line FILE:LINE
- *	syscall NAME longer-than TIME
+ *	syscall NAME longer-than TIME|p99
  *	signal NAME
  *	crash
  *	exit
@@ -26,6 +26,8 @@
 #include "lib/base/reason.h"
 
 enum { TRIGGER_VALUE_SIZE = 1024, TRIGGER_TEXT_MAX = 4096, TRIGGER_KEEP_MAX = 100 };
+
+#define TRIGGER_P99 UINT64_MAX
 
 enum trigger_event {
 	TRIGGER_NONE,
@@ -47,7 +49,7 @@ struct trigger_spec {
 	char value[TRIGGER_VALUE_SIZE]; /* of the event, as text; "": it has none */
 	uint64_t number;                /* the address, signal or status that value is */
 	bool timed;                     /* longer_than is set */
-	uint64_t longer_than;           /* ns */
+	uint64_t longer_than;           /* ns, or TRIGGER_P99: the 99th percentile of the last minute */
 	/* Rules. Zeros: none; max has a meaning only if limited. */
 	bool limited;
 	uint64_t max, every, after, min_history; /* the last three in ns */

@@ -17,6 +17,7 @@
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/parse.h"
+#include "lib/base/quantile.h"
 #include "lib/base/reader.h"
 #include "lib/base/reason.h"
 #include "lib/base/texts.h"
@@ -458,6 +459,53 @@ static void test_container_of(void)
 	CHECK(container_of(member, struct pair, second) == &pair);
 }
 
+static uint64_t quantile_limit(struct quantile *q, uint64_t second)
+{
+	uint64_t low = 0, high = UINT64_MAX;
+
+	/* The limit of a second does not depend on what is added in it. */
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (quantile_add(q, second * 1000000000, middle))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low - 1;
+}
+
+static void test_quantile(void)
+{
+	static struct quantile q;
+	static const uint64_t values[] = { 1, 15, 16, 17, 31, 32, 1000, 123456789, 1ull << 39 };
+	uint64_t second = 1000;
+
+	for (size_t i = 0; i < ELEMENTS(values); i++, second += 200) {
+		bool early = false;
+
+		for (unsigned n = 0; n < 98; n++)
+			early |= quantile_add(&q, second * 1000000000, values[i]);
+		CHECK(!early);
+		CHECK(!quantile_add(&q, (second + 1) * 1000000000, UINT64_MAX));
+		CHECK(!quantile_add(&q, (second + 1) * 1000000000 + 1, values[i]));
+		/* 99 of 100 are the value: the limit is that, or less than 1/16 more, until they are a minute old. */
+		for (unsigned n = 2; n <= 60; n += 29) {
+			struct quantile copy = q;
+			uint64_t limit = quantile_limit(&copy, second + n);
+
+			CHECK(limit >= values[i] && limit - values[i] <= values[i] / 16);
+		}
+		/* Then the first 98 are out, and those that are left are too few. */
+		CHECK(!quantile_add(&q, (second + 61) * 1000000000, UINT64_MAX));
+	}
+	/* Two of 100 are long: so is the percentile. */
+	for (unsigned n = 0; n < 100; n++)
+		quantile_add(&q, second * 1000000000, n < 98 ? 10 : 1000);
+	CHECK(!quantile_add(&q, (second + 1) * 1000000000, 1000));
+	CHECK(quantile_add(&q, (second + 1) * 1000000000, 1100));
+}
+
 int main(void)
 {
 	test_container_of();
@@ -475,6 +523,7 @@ int main(void)
 	test_json_text();
 	test_fdmsg();
 	test_parse();
+	test_quantile();
 	test_read_file();
 	return unit_end();
 }

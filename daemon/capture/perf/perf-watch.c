@@ -10,6 +10,7 @@
 #include "daemon/capture/process/credentials.h"
 #include "lib/base/array.h"
 #include "lib/base/log.h"
+#include "lib/base/quantile.h"
 #include "lib/base/reader.h"
 
 enum {
@@ -28,6 +29,7 @@ struct watch_slot {
 	uint64_t counted_before;      /* hits before these events were opened */
 	uint64_t window, rests_since; /* CLOCK_MONOTONIC; rests_since 0: it watches */
 	uint64_t n_in_window;
+	struct quantile *lengths; /* of calls, where they are compared with each other; or NULL */
 };
 
 struct perf_watch {
@@ -98,6 +100,8 @@ static void close_slot(struct perf_target *s, uint32_t slot)
 		count_again(s, slot);
 	is->events = watch_events_free(is->events);
 	is->rests_since = is->n_in_window = 0;
+	free(is->lengths);
+	is->lengths = NULL;
 }
 
 /* The process must be its owner's after the events exist: until then they count nothing. */
@@ -290,6 +294,16 @@ static void add_hit(struct perf_target *s, const struct watch_sample *x, enum em
 			  (unsigned long long)(now_ns(CLOCK_MONOTONIC) - time) / 1000);
 }
 
+/* Returns whether a call of known length is a hit. */
+static bool is_long(struct watch_slot *is, const struct emu_watch *w, uint64_t time, uint64_t ns)
+{
+	if (w->longer_than != EMU_LONGER_THAN_P99)
+		return ns > w->longer_than;
+	if (!is->lengths)
+		is->lengths = calloc(1, sizeof(*is->lengths));
+	return is->lengths && quantile_add(is->lengths, time, ns);
+}
+
 static void on_sample(void *data, const struct watch_sample *x)
 {
 	struct perf_target *s = data;
@@ -315,7 +329,7 @@ static void on_sample(void *data, const struct watch_sample *x)
 		pthread_mutex_lock(&s->m->lock);
 		s->watch->counts[at.slot].measured++;
 		pthread_mutex_unlock(&s->m->lock);
-		if (ns > s->watch->list.watches[at.slot].longer_than)
+		if (is_long(is, &s->watch->list.watches[at.slot], x->time, ns))
 			add_hit(s, x, EMU_HIT_RETURNED, ns);
 		break;
 	}
