@@ -49,9 +49,9 @@ void input_start_workers(struct input *in)
 	pthread_mutex_init(&in->code_lock, NULL);
 	/* With more arenas, malloc() would open files, which the cage forbids. */
 	mallopt(M_ARENA_MAX, 1);
+	in->parallel = MAX(workers, cpu_count()) > 1 && (bytes >= PARALLEL_BYTES_MIN || in->job->workers);
 	/* The calling thread is one of the workers. */
-	if (workers > 1 && (bytes >= PARALLEL_BYTES_MIN || in->job->workers) &&
-	    pool_new(MIN(workers - 1, (unsigned)POOL_THREADS_MAX), &in->pool) < 0)
+	if (workers > 1 && in->parallel && pool_new(MIN(workers - 1, (unsigned)POOL_THREADS_MAX), &in->pool) < 0)
 		in->pool = NULL;
 }
 

@@ -55,6 +55,7 @@ struct input {
 	const struct element_regions *regions; /* engines merge ranges within a region; NULL: emit every range */
 	bool by_space;                         /* as in struct engine_memory */
 	struct pool *pool;                     /* worker threads; NULL: none */
+	bool parallel;                         /* the trace is long enough, and there are CPUs, for several threads */
 	pthread_mutex_t code_lock;             /* serializes the operations code, version and where */
 	bool opencsd[PROTOCOLS];               /* OpenCSD decoded trace of this protocol */
 	const struct store *store;             /* of an input that is a store; else NULL */

@@ -31,6 +31,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/window.c daemon/decode/window.h \
 	daemon/decode/syscall-names.c daemon/decode/syscall-names.h \
 	daemon/decode/server.c daemon/decode/server.h \
+	daemon/decode/store-queue.c daemon/decode/store-queue.h \
 	daemon/decode/stream-decoder.c daemon/decode/stream-decoder.h \
 	daemon/decode/stream.c daemon/decode/stream.h \
 	daemon/decode/trigger-mark.c daemon/decode/trigger-mark.h \

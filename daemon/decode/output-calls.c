@@ -10,6 +10,7 @@
 #include "daemon/decode/memory-files.h"
 #include "daemon/decode/output-ending.h"
 #include "daemon/decode/rename.h"
+#include "daemon/decode/store-queue.h"
 #include "daemon/decode/syscall-names.h"
 #include "daemon/decode/trigger-mark.h"
 #include "lib/base/array.h"
@@ -35,7 +36,7 @@ struct process_regions {
 struct output_thread {
 	struct calls_output *output;
 	struct calls *calls;
-	struct store_thread_sink to;
+	struct store_queue_sink to;
 	uint32_t tid;
 	bool faulted; /* its last element is a fault */
 	/* Where its code is read: */
@@ -64,7 +65,8 @@ struct calls_output {
 	struct process_regions *processes;
 	size_t n_processes, cap_processes;
 	struct store_writer *writer;
-	int fd; /* of the store */
+	struct store_queue *queue; /* to the writer; NULL: no stream has begun */
+	int fd;                    /* of the store */
 	bool own_fd;
 	struct output_thread **threads; /* by stream number; NULL: not begun, or complete */
 	uint32_t n_threads;
@@ -257,6 +259,11 @@ static int begin_thread(struct calls_output *c, const struct stream *s, struct o
 	char name[32];
 	int rc = find_regions(c, s->pid, &t->regions);
 
+	/* The workers are started after the outputs are opened. */
+	if (rc == 0 && !c->queue)
+		rc = store_queue_new(c->writer, c->input->parallel, &c->queue);
+	if (rc == 0)
+		rc = store_queue_drain(c->queue);
 	if (rc < 0)
 		return rc;
 	t->output = c;
@@ -266,8 +273,8 @@ static int begin_thread(struct calls_output *c, const struct stream *s, struct o
 	rc = store_thread_add(c->writer, t->tid, s->cpu == UINT32_MAX ? s->name : name, &t->to.thread);
 	if (rc < 0)
 		return rc;
-	t->to.writer = c->writer;
-	sink = store_sink(&t->to);
+	t->to.queue = c->queue;
+	sink = store_queue_sink(&t->to);
 	rc = calls_new(t->regions, &sink, &t->calls);
 	if (rc == 0 && c->input->clock)
 		calls_set_resolution(t->calls, (c->input->clock->mult >> c->input->clock->shift) + 1);
@@ -357,7 +364,8 @@ static int calls_output_end(struct output *o, const struct stream *s)
 		return rc;
 	output_ending_thread(&c->ending, s, regions, t->calls, t->faulted);
 	rc = calls_end(t->calls, s->ends_early ? 0 : thread_end_time(c, t->tid));
-
+	if (rc == 0)
+		rc = store_queue_drain(c->queue);
 	if (rc < 0)
 		return rc;
 	n = calls_counts(t->calls);
@@ -415,6 +423,7 @@ static void calls_output_free(struct output *o)
 	for (uint32_t i = 0; i < c->n_threads; i++)
 		free_thread(c, i);
 	free(c->threads);
+	store_queue_free(c->queue);
 	store_writer_free(c->writer);
 	output_ending_done(&c->ending);
 	for (size_t i = 0; i < c->n_processes; i++)

@@ -29,7 +29,8 @@ TESTS += tests/decode/cage
 check_PROGRAMS += tests/decode/machine
 tests_decode_machine_LDADD = lib/emu/libemuring.la lib/perfdata/libperfdata.la lib/base/libbase.la
 
-check_PROGRAMS += tests/decode/damage tests/decode/unit-jitdump
+check_PROGRAMS += tests/decode/damage tests/decode/unit-jitdump tests/decode/unit-store-queue
+tests_decode_unit_store_queue_LDADD = daemon/decode/libdecode.la
 tests_decode_unit_jitdump_LDADD = daemon/decode/libdecode.la
-TESTS += tests/decode/unit-jitdump
+TESTS += tests/decode/unit-jitdump tests/decode/unit-store-queue
 tests_decode_damage_LDADD = lib/decoder/libdecoder.la lib/perfdata/libperfdata.la
