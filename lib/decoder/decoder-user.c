@@ -7,11 +7,27 @@
 #include "lib/decoder/decoder.h"
 
 /* The kernel's overflow uid and gid, which own nothing. */
-enum { OVERFLOW_ID = 65534 };
+enum { OVERFLOW_ID = 65534, RECORD_MAX = 16 << 10 };
+
+/* Finds a user, as any thread may. Returns an errno, or 0; without a user *ret_uid and *ret_gid are 0. */
+static int find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, bool *ret_found)
+{
+	struct passwd record, *found = NULL;
+	char text[RECORD_MAX];
+	int rc = getpwnam_r(name, &record, text, sizeof(text), &found);
+
+	*ret_found = found;
+	*ret_uid = found ? record.pw_uid : 0;
+	*ret_gid = found ? record.pw_gid : 0;
+	return rc;
+}
 
 int decoder_user(const char *name, uid_t *ret_uid, gid_t *ret_gid)
 {
-	const struct passwd *p = NULL;
+	bool found;
+	uid_t uid;
+	gid_t gid;
+	int rc;
 
 	if (geteuid() != 0) {
 		*ret_uid = (uid_t)-1;
@@ -19,18 +35,17 @@ int decoder_user(const char *name, uid_t *ret_uid, gid_t *ret_gid)
 		return 0;
 	}
 	if (name[0]) {
-		errno = 0;
-		p = getpwnam(name);
-		if (!p)
-			return errno == ENOMEM || errno == EMFILE || errno == ENFILE || errno == EIO ? -errno : -ESRCH;
-		*ret_uid = p->pw_uid;
-		*ret_gid = p->pw_gid;
+		rc = find_user(name, &uid, &gid, &found);
+		if (!found)
+			return rc == ENOMEM || rc == EMFILE || rc == ENFILE || rc == EIO ? -rc : -ESRCH;
+		*ret_uid = uid;
+		*ret_gid = gid;
 		return 0;
 	}
-	p = getpwnam("csight");
-	if (!p)
-		p = getpwnam("nobody");
-	*ret_uid = p && p->pw_uid ? p->pw_uid : OVERFLOW_ID;
-	*ret_gid = p && p->pw_gid ? p->pw_gid : OVERFLOW_ID;
+	find_user("csight", &uid, &gid, &found);
+	if (!found)
+		find_user("nobody", &uid, &gid, &found);
+	*ret_uid = uid ? uid : OVERFLOW_ID;
+	*ret_gid = gid ? gid : OVERFLOW_ID;
 	return 0;
 }
