@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * decode-print INPUT [OPTION=VALUE|FORMAT=FILE]...: decodes by libcsight, and prints the result, or the error and its
- * message. Options are images, regs, engine, tid, limit, no_inlines, and cancel: "before" the decode, or by "progress".
+ * message. Options are images, regs, engine, tid, limit, no_inlines, and cancel: "before" the decode, "during" it, or
+ * by "progress".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,15 +53,27 @@ static int add_outputs(struct csight_decode *d, char **args)
 	return rc;
 }
 
+struct cancellation {
+	const char *how; /* or NULL */
+	struct csight_decode *decode;
+};
+
 static int on_progress(void *userdata, const char *phase, uint64_t done, uint64_t total)
 {
-	return strcmp(phase, "decoding") == 0 && done <= total && userdata ? 1 : 0;
+	const struct cancellation *c = userdata;
+
+	if (!c->how || strcmp(phase, "decoding") != 0 || done > total)
+		return 0;
+	if (strcmp(c->how, "during") == 0)
+		csight_decode_cancel(c->decode);
+	return strcmp(c->how, "progress") == 0;
 }
 
 int main(int argc, char **argv)
 {
 	char **args = argv + (argc > 1 ? 2 : 1);
-	const char *images = value_of(args, "images"), *cancel = value_of(args, "cancel");
+	const char *images = value_of(args, "images");
+	struct cancellation cancel = { .how = value_of(args, "cancel") };
 	const struct csight_decode_options o = { .size = sizeof(o),
 						 .images = &images,
 						 .n_images = images ? 1 : 0,
@@ -78,10 +91,11 @@ int main(int argc, char **argv)
 		rc = csight_decode_open(c, argc > 1 ? argv[1] : "", &o, &d);
 	if (rc == 0)
 		rc = add_outputs(d, args);
-	if (rc == 0 && cancel && strcmp(cancel, "before") == 0)
+	cancel.decode = d;
+	if (rc == 0 && cancel.how && strcmp(cancel.how, "before") == 0)
 		rc = csight_decode_cancel(d);
 	if (rc == 0)
-		rc = csight_decode_run(d, on_progress, cancel && strcmp(cancel, "progress") == 0 ? c : NULL, &result);
+		rc = csight_decode_run(d, on_progress, &cancel, &result);
 	csight_decode_close(d);
 	if (rc < 0)
 		printf("%s: %s\n", strerrorname_np(-rc), csight_error(c));
