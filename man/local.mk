@@ -64,6 +64,10 @@ libcsight_pages = \
 	man/csight_span_begin.3 \
 	man/csight_span_end.3 \
 	man/csight_standing.3 \
+	man/csight_watch_list.3 \
+	man/csight_watch_remove.3 \
+	man/csight_watch_set.3 \
+	man/csight_watch_wait.3 \
 	man/csight_status.3 \
 	man/csight_stop_indicator.3 \
 	man/csight_store_close.3 \

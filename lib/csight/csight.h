@@ -183,6 +183,34 @@ int csight_snapshot_with(struct csight *c, pid_t pid, const struct csight_snapsh
 int csight_wait(struct csight *c, const char *id, csight_progress_fn progress, void *userdata,
 		struct csight_object **ret);
 
+/* Options of a trigger. Zeros are none. */
+struct csight_watch_options {
+	size_t size;            /* sizeof(struct csight_watch_options) */
+	const uint64_t *places; /* of function and line: addresses in the process */
+	size_t n_places;        /* at most 16 */
+	/* For csight_watch_wait(): called once the trigger is in effect; non-zero cancels the wait. May be NULL. */
+	int (*watching)(void *userdata, const struct csight_object *trigger);
+	void *userdata;
+};
+
+/*
+ * Sets a trigger on an armed process: an event and rules as csight(1) has them under watch, such as "syscall read
+ * longer-than 5ms once". It remains until it is removed; ret may be NULL, otherwise it receives the trigger. -EINVAL:
+ * it is not valid, or cannot be watched. options may be NULL.
+ */
+int csight_watch_set(struct csight *c, pid_t pid, const char *trigger, const struct csight_watch_options *options,
+		     struct csight_object **ret);
+
+/* Sets a trigger and waits for its first snapshot, decoded; then it is removed. -ESRCH: the process ended without. */
+int csight_watch_wait(struct csight *c, pid_t pid, const char *trigger, const struct csight_watch_options *options,
+		      struct csight_object **ret);
+
+/* The triggers of the caller, or all for root, in the field "triggers". */
+int csight_watch_list(struct csight *c, struct csight_object **ret);
+
+/* Removes the trigger of this id; its snapshots are completed. */
+int csight_watch_remove(struct csight *c, uint32_t id);
+
 /* The snapshots of the caller, or all for root, oldest first, in the field "snapshots". */
 int csight_list(struct csight *c, struct csight_object **ret);
 int csight_get(struct csight *c, const char *id, struct csight_object **ret);
