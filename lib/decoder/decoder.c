@@ -250,15 +250,86 @@ void decoder_death(int status, char *ret, size_t size)
 		snprintf(ret, size, "ended with status %d and without a result", WEXITSTATUS(status));
 }
 
-/* The last items of an array, up to a number. */
-static json_object *last_items(json_object *list, size_t most)
+struct life {
+	uint64_t tid, end;
+};
+
+static int by_tid(const void *a, const void *b)
+{
+	const struct life *x = a, *y = b;
+
+	return x->tid != y->tid ? (x->tid > y->tid ? 1 : -1) : (x->end > y->end) - (x->end < y->end);
+}
+
+static int by_end(const void *a, const void *b)
+{
+	const struct life *x = a, *y = b;
+
+	return (x->end > y->end) - (x->end < y->end);
+}
+
+/* Reads a list of objects with a "tid" and an end, which is UINT64_MAX where there is none. */
+static struct life *read_lives(json_object *list, const char *end, size_t *ret_n)
 {
 	size_t n = json_object_is_type(list, json_type_array) ? json_array_size(list) : 0;
-	json_object *last = json_object_new_array();
+	struct life *lives = calloc(n + 1, sizeof(*lives));
 
-	for (size_t i = n - MIN(n, most); last && i < n; i++)
-		json_array_add(last, json_object_get(json_object_array_get_idx(list, i)));
-	return last;
+	for (size_t i = 0; lives && i < n; i++) {
+		json_object *item = json_object_array_get_idx(list, i);
+
+		if (json_get_u64(item, "tid", &lives[i].tid) < 0)
+			lives[i].tid = 0;
+		if (json_get_u64(item, end, &lives[i].end) < 0 || !lives[i].end)
+			lives[i].end = UINT64_MAX;
+	}
+	*ret_n = n;
+	return lives;
+}
+
+/* Sets the ends of intervals to those of their threads, of which the last of a number counts. */
+static void end_with_threads(struct life *intervals, size_t n, struct life *threads, size_t n_threads)
+{
+	qsort(threads, n_threads, sizeof(*threads), by_tid);
+	for (size_t i = 0; i < n; i++) {
+		const struct life key = { intervals[i].tid, UINT64_MAX };
+		size_t low = 0, high = n_threads;
+
+		while (low < high) {
+			size_t middle = low + (high - low) / 2;
+
+			if (by_tid(&threads[middle], &key) <= 0)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (low && threads[low - 1].tid == key.tid)
+			intervals[i].end = MIN(intervals[i].end, threads[low - 1].end);
+	}
+}
+
+/* The intervals of the threads that ended last, or have not ended, up to a number. */
+static json_object *latest_intervals(json_object *list, json_object *threads, size_t most)
+{
+	size_t n, n_threads;
+	_cleanup_free_ struct life *lives = read_lives(list, "to", &n),
+				   *of_threads = read_lives(threads, "end", &n_threads),
+				   *sorted = calloc(n + 1, sizeof(*sorted));
+	json_object *latest = json_object_new_array();
+
+	if (!lives || !of_threads || !sorted) {
+		json_object_put(latest);
+		return NULL;
+	}
+	end_with_threads(lives, n, of_threads, n_threads);
+	memcpy(sorted, lives, n * sizeof(*lives));
+	qsort(sorted, n, sizeof(*sorted), by_end);
+	for (size_t i = 0, left = most; latest && i < n && left; i++) {
+		if (lives[i].end < sorted[n - MIN(n, most)].end)
+			continue;
+		json_array_add(latest, json_object_get(json_object_array_get_idx(list, i)));
+		left--;
+	}
+	return latest;
 }
 
 /* intervals: maximum number of intervals. */
@@ -284,15 +355,15 @@ static json_object *build_start_message(const struct decoder_start *start, bool 
 	if (start->jitdump_fd >= 0)
 		json_add_bool(o, "jitdump", true);
 	if (start->snapshot) {
-		json_object *snapshot = json_object_new_object(), *value;
+		json_object *snapshot = json_object_new_object(), *threads = NULL, *value;
 
 		for (size_t i = 0; i < ELEMENTS(keys); i++)
 			if (json_object_object_get_ex(start->snapshot, keys[i], &value))
 				json_add(snapshot, keys[i], json_object_get(value));
-		if (with_threads && json_object_object_get_ex(start->snapshot, "threads", &value))
-			json_add(snapshot, "threads", json_object_get(value));
+		if (json_object_object_get_ex(start->snapshot, "threads", &threads) && with_threads)
+			json_add(snapshot, "threads", json_object_get(threads));
 		if (json_object_object_get_ex(start->snapshot, "intervals", &value))
-			json_add(snapshot, "intervals", last_items(value, intervals));
+			json_add(snapshot, "intervals", latest_intervals(value, threads, intervals));
 		json_add(o, "snapshot", snapshot);
 	}
 	return o;

@@ -259,7 +259,7 @@ static void test_snapshot_members(void)
 	close(pair[1]);
 }
 
-/* Names of threads are left out of a message that would be too large with them, the other members are not. */
+/* A message that would be too large has no names of threads, and of the intervals those that ended last. */
 static void test_many_threads(void)
 {
 	_cleanup_json_ json_object *snapshot = json_object_new_object(), *o = NULL;
@@ -268,8 +268,8 @@ static void test_many_threads(void)
 	const struct decoder_start start = {
 		.input = "perf.data", .input_fd = input, .code_fd = -1, .jitdump_fd = -1, .snapshot = snapshot
 	};
-	json_object *threads = json_object_new_array(), *sent = NULL;
-	int64_t since = 0;
+	json_object *threads = json_object_new_array(), *intervals = json_object_new_array(), *sent = NULL;
+	int64_t since = 0, tid = 0;
 	int pair[2];
 	ssize_t n;
 
@@ -278,9 +278,20 @@ static void test_many_threads(void)
 
 		json_add_i64(thread, "tid", 100000 + i);
 		json_add_str(thread, "name", "worker");
+		json_add_i64(thread, "end", i ? 1001 + i : 0);
 		json_array_add(threads, thread);
 	}
+	/* The first thread runs until now, each other one for a moment. */
+	for (int i = 0; i < DECODER_MESSAGE_MAX / 16; i++) {
+		json_object *interval = json_object_new_object();
+
+		json_add_i64(interval, "tid", 100000 + i);
+		json_add_i64(interval, "from", 1000 + i);
+		json_add_i64(interval, "to", 1000000);
+		json_array_add(intervals, interval);
+	}
 	json_add(snapshot, "threads", threads);
+	json_add(snapshot, "intervals", intervals);
 	json_add_i64(snapshot, "since", 7);
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	CHECK_EQ(decoder_start(pair[0], &start), 0);
@@ -288,6 +299,11 @@ static void test_many_threads(void)
 	CHECK(n > 0 && json_parse(text, (size_t)n, &o) == 0 && json_get(o, "snapshot", json_type_object, &sent) == 0);
 	CHECK(sent && json_get_i64(sent, "since", &since) == 0 && since == 7);
 	CHECK(sent && !json_object_object_get_ex(sent, "threads", NULL));
+	CHECK(sent && json_get(sent, "intervals", json_type_array, &intervals) == 0);
+	CHECK(json_get_i64(json_object_array_get_idx(intervals, 0), "tid", &tid) == 0 && tid == 100000);
+	tid = json_array_size(intervals);
+	CHECK(tid > 1000 && json_get_i64(json_object_array_get_idx(intervals, (size_t)tid - 1), "tid", &tid) == 0);
+	CHECK_EQ(tid, 100000 + DECODER_MESSAGE_MAX / 16 - 1);
 	close(pair[0]);
 	close(pair[1]);
 }
