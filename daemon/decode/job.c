@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "daemon/decode/job.h"
 #include "lib/base/io.h"
@@ -66,12 +67,60 @@ static int parse_outputs(struct decode_job *j, const int *fds, size_t n_fds)
 	return 0;
 }
 
+/* Reads the description of the snapshot from a file, and puts it into the start message. */
+static int read_snapshot(struct decode_job *j, int fd)
+{
+	_cleanup_free_ char *text = NULL;
+	json_object *o = NULL;
+	struct stat st;
+	ssize_t n;
+	int rc;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size <= 0 || st.st_size > DECODER_SNAPSHOT_MAX)
+		return -EBADMSG;
+	text = malloc((size_t)st.st_size);
+	if (!text)
+		return -ENOMEM;
+	n = io_pread(fd, text, (size_t)st.st_size, 0);
+	if (n < 0)
+		return (int)n;
+	rc = json_parse(text, (size_t)n, &o);
+	if (rc == 0)
+		json_add(j->start, "snapshot", o);
+	return rc;
+}
+
+/* The options of the start message, which are NULL where there are none. */
+static int parse_options(struct decode_job *j)
+{
+	uint64_t tid, workers = 0;
+	int rc;
+
+	if (!j->options)
+		return 0;
+	rc = json_get_u64(j->options, "thread", &tid);
+	if (rc == -EINVAL || (rc == 0 && tid > UINT32_MAX))
+		return -EBADMSG;
+	if (rc == 0)
+		j->only_thread = (int64_t)tid;
+	if (json_get_str(j->options, "buffer", &j->buffer) == -EINVAL ||
+	    json_get_str(j->options, "regs", &j->regs) == -EINVAL ||
+	    json_get_str(j->options, "engine", &j->engine) == -EINVAL ||
+	    json_get_bool(j->options, "verify", &j->verify) == -EINVAL ||
+	    json_get_bool(j->options, "inlines", &j->inlines) == -EINVAL ||
+	    json_get_u64(j->options, "workers", &workers) == -EINVAL || workers > UINT32_MAX)
+		return -EBADMSG;
+	j->workers = (uint32_t)workers;
+	return 0;
+}
+
 static int parse_start(struct decode_job *j, const int *fds, size_t n_fds)
 {
 	const char *type;
-	bool code = false, jitdump = false;
+	bool code = false, jitdump = false, described = false;
 	size_t inputs;
-	uint64_t tid, workers = 0;
 	int rc;
 
 	if (json_get_str(j->start, "type", &type) < 0 || strcmp(type, "start") != 0)
@@ -83,12 +132,18 @@ static int parse_start(struct decode_job *j, const int *fds, size_t n_fds)
 		j->n_files = n_fds;
 		return n_fds ? 0 : -EBADMSG;
 	}
+	json_get_bool(j->start, "snapshot", &described);
 	if (json_get_bool(j->start, "code", &code) == -EINVAL ||
 	    json_get_bool(j->start, "jitdump", &jitdump) == -EINVAL)
 		return -EBADMSG;
-	inputs = 1u + code + jitdump;
+	inputs = 1u + code + jitdump + described;
 	if (n_fds < inputs)
 		return -EBADMSG;
+	if (described) {
+		rc = read_snapshot(j, fds[inputs - 1]);
+		if (rc < 0)
+			return rc;
+	}
 	if (json_get(j->start, "options", json_type_object, &j->options) == -EINVAL ||
 	    json_get(j->start, "snapshot", json_type_object, &j->snapshot) == -EINVAL ||
 	    json_get_bool(j->start, "tables", &j->tables) == -EINVAL)
@@ -98,22 +153,12 @@ static int parse_start(struct decode_job *j, const int *fds, size_t n_fds)
 	j->jitdump = jitdump ? fds[1 + code] : -1;
 	j->only_thread = -1;
 	j->inlines = true;
-	if (j->options) {
-		rc = json_get_u64(j->options, "thread", &tid);
-		if (rc == -EINVAL || (rc == 0 && tid > UINT32_MAX))
-			return -EBADMSG;
-		if (rc == 0)
-			j->only_thread = (int64_t)tid;
-		if (json_get_str(j->options, "buffer", &j->buffer) == -EINVAL ||
-		    json_get_str(j->options, "regs", &j->regs) == -EINVAL ||
-		    json_get_str(j->options, "engine", &j->engine) == -EINVAL ||
-		    json_get_bool(j->options, "verify", &j->verify) == -EINVAL ||
-		    json_get_bool(j->options, "inlines", &j->inlines) == -EINVAL ||
-		    json_get_u64(j->options, "workers", &workers) == -EINVAL || workers > UINT32_MAX)
-			return -EBADMSG;
-		j->workers = (uint32_t)workers;
-	}
-	return parse_outputs(j, fds + inputs, n_fds - inputs);
+	rc = parse_options(j);
+	if (rc == 0)
+		rc = parse_outputs(j, fds + inputs, n_fds - inputs);
+	if (rc == 0 && described)
+		close(fds[inputs - 1]);
+	return rc;
 }
 
 int job_receive(int socket, struct decode_job *ret)

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -17,7 +18,7 @@
 #include "lib/base/util.h"
 #include "lib/decoder/decoder.h"
 
-enum { SERVER_FD = 3, SERVER_MESSAGE_MAX = 4096, INTERVALS_MAX = 1 << 15 };
+enum { SERVER_FD = 3, SERVER_MESSAGE_MAX = 4096 };
 
 /*
  * Runs in the child between fork and exec: only async-signal-safe calls are allowed. The program is executed by
@@ -250,95 +251,23 @@ void decoder_death(int status, char *ret, size_t size)
 		snprintf(ret, size, "ended with status %d and without a result", WEXITSTATUS(status));
 }
 
-struct life {
-	uint64_t tid, end;
-};
-
-static int by_tid(const void *a, const void *b)
+/* Copies the members that the decoder uses; it does not use the list of images, which may be long. */
+static json_object *used_members(json_object *from)
 {
-	const struct life *x = a, *y = b;
+	static const char *const keys[] = { "id",      "pid",       "name",    "exe",      "capture",
+					    "time",    "monotonic", "clock",   "shared",   "ended",
+					    "trigger", "labels",    "threads", "perf_map", "intervals",
+					    "code",    "jitdump",   "last",    "since",    "clock_shift" };
+	json_object *o = json_object_new_object(), *value;
 
-	return x->tid != y->tid ? (x->tid > y->tid ? 1 : -1) : (x->end > y->end) - (x->end < y->end);
+	for (size_t i = 0; i < ELEMENTS(keys); i++)
+		if (json_object_object_get_ex(from, keys[i], &value))
+			json_add(o, keys[i], json_object_get(value));
+	return o;
 }
 
-static int by_end(const void *a, const void *b)
+static json_object *build_start_message(const struct decoder_start *start)
 {
-	const struct life *x = a, *y = b;
-
-	return (x->end > y->end) - (x->end < y->end);
-}
-
-/* Reads a list of objects with a "tid" and an end, which is UINT64_MAX where there is none. */
-static struct life *read_lives(json_object *list, const char *end, size_t *ret_n)
-{
-	size_t n = json_object_is_type(list, json_type_array) ? json_array_size(list) : 0;
-	struct life *lives = calloc(n + 1, sizeof(*lives));
-
-	for (size_t i = 0; lives && i < n; i++) {
-		json_object *item = json_object_array_get_idx(list, i);
-
-		if (json_get_u64(item, "tid", &lives[i].tid) < 0)
-			lives[i].tid = 0;
-		if (json_get_u64(item, end, &lives[i].end) < 0 || !lives[i].end)
-			lives[i].end = UINT64_MAX;
-	}
-	*ret_n = n;
-	return lives;
-}
-
-/* Sets the ends of intervals to those of their threads, of which the last of a number counts. */
-static void end_with_threads(struct life *intervals, size_t n, struct life *threads, size_t n_threads)
-{
-	qsort(threads, n_threads, sizeof(*threads), by_tid);
-	for (size_t i = 0; i < n; i++) {
-		const struct life key = { intervals[i].tid, UINT64_MAX };
-		size_t low = 0, high = n_threads;
-
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-
-			if (by_tid(&threads[middle], &key) <= 0)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		if (low && threads[low - 1].tid == key.tid)
-			intervals[i].end = MIN(intervals[i].end, threads[low - 1].end);
-	}
-}
-
-/* The intervals of the threads that ended last, or have not ended, up to a number. */
-static json_object *latest_intervals(json_object *list, json_object *threads, size_t most)
-{
-	size_t n, n_threads;
-	_cleanup_free_ struct life *lives = read_lives(list, "to", &n),
-				   *of_threads = read_lives(threads, "end", &n_threads),
-				   *sorted = calloc(n + 1, sizeof(*sorted));
-	json_object *latest = json_object_new_array();
-
-	if (!lives || !of_threads || !sorted) {
-		json_object_put(latest);
-		return NULL;
-	}
-	end_with_threads(lives, n, of_threads, n_threads);
-	memcpy(sorted, lives, n * sizeof(*lives));
-	qsort(sorted, n, sizeof(*sorted), by_end);
-	for (size_t i = 0, left = most; latest && i < n && left; i++) {
-		if (lives[i].end < sorted[n - MIN(n, most)].end)
-			continue;
-		json_array_add(latest, json_object_get(json_object_array_get_idx(list, i)));
-		left--;
-	}
-	return latest;
-}
-
-/* intervals: maximum number of intervals. */
-static json_object *build_start_message(const struct decoder_start *start, bool with_threads, size_t intervals)
-{
-	/* The members that the decoder uses; it does not use the list of images, which may be long. */
-	static const char *const keys[] = { "id",        "pid",      "name",        "exe",     "capture", "time",
-					    "monotonic", "clock",    "clock_shift", "shared",  "ended",   "trigger",
-					    "labels",    "perf_map", "code",        "jitdump", "last",    "since" };
 	json_object *o = json_object_new_object(), *outputs = json_object_new_array();
 
 	json_add_str(o, "type", "start");
@@ -354,42 +283,68 @@ static json_object *build_start_message(const struct decoder_start *start, bool 
 		json_add_bool(o, "code", true);
 	if (start->jitdump_fd >= 0)
 		json_add_bool(o, "jitdump", true);
-	if (start->snapshot) {
-		json_object *snapshot = json_object_new_object(), *threads = NULL, *value;
-
-		for (size_t i = 0; i < ELEMENTS(keys); i++)
-			if (json_object_object_get_ex(start->snapshot, keys[i], &value))
-				json_add(snapshot, keys[i], json_object_get(value));
-		if (json_object_object_get_ex(start->snapshot, "threads", &threads) && with_threads)
-			json_add(snapshot, "threads", json_object_get(threads));
-		if (json_object_object_get_ex(start->snapshot, "intervals", &value))
-			json_add(snapshot, "intervals", latest_intervals(value, threads, intervals));
-		json_add(o, "snapshot", snapshot);
-	}
 	return o;
 }
 
-int decoder_start(int job, const struct decoder_start *start)
+static int write_snapshot_file(json_object *snapshot, int *ret_fd)
 {
-	int fds[DECODER_OUTPUTS_MAX + 3], rc = -EMSGSIZE;
+	_cleanup_close_ int fd = memfd_create("csight-snapshot", MFD_CLOEXEC);
+	_cleanup_free_ char *text = json_text(snapshot, JSON_PLAIN);
+	size_t size = text ? strlen(text) : 0;
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	if (!text)
+		return -ENOMEM;
+	if (size > DECODER_SNAPSHOT_MAX)
+		return -EMSGSIZE;
+	rc = io_pwrite(fd, text, size, 0);
+	if (rc == 0)
+		*ret_fd = TAKE_FD(fd);
+	return rc;
+}
+
+/* file: the description of the snapshot; -1: it is in the message. */
+static int send_start(int job, const struct decoder_start *start, json_object *message, int file)
+{
+	int fds[DECODER_OUTPUTS_MAX + 4];
 	size_t n = 0;
 
-	if (start->n_outputs > DECODER_OUTPUTS_MAX)
-		return -EINVAL;
 	fds[n++] = start->input_fd;
 	if (start->code_fd >= 0)
 		fds[n++] = start->code_fd;
 	if (start->jitdump_fd >= 0)
 		fds[n++] = start->jitdump_fd;
+	if (file >= 0)
+		fds[n++] = file;
 	for (size_t i = 0; i < start->n_outputs; i++)
 		fds[n++] = start->output_fds[i];
-	/* With thousands of threads the message is too large. Names of threads are in the trace as well. */
-	for (size_t intervals = 2 * INTERVALS_MAX; rc == -EMSGSIZE && intervals; intervals /= 2) {
-		_cleanup_json_ json_object *o = build_start_message(start, intervals > INTERVALS_MAX, intervals);
+	return send_json(job, message, fds, n);
+}
 
-		rc = send_json(job, o, fds, n);
+int decoder_start(int job, const struct decoder_start *start)
+{
+	_cleanup_json_ json_object *message = NULL;
+	_cleanup_close_ int file = -1;
+	json_object *snapshot = NULL;
+	int rc;
+
+	if (start->n_outputs > DECODER_OUTPUTS_MAX)
+		return -EINVAL;
+	message = build_start_message(start);
+	if (start->snapshot) {
+		snapshot = used_members(start->snapshot);
+		json_add(message, "snapshot", snapshot);
 	}
-	return rc;
+	rc = send_start(job, start, message, -1);
+	if (rc != -EMSGSIZE || !snapshot)
+		return rc;
+	rc = write_snapshot_file(snapshot, &file);
+	if (rc < 0)
+		return rc;
+	json_add_bool(message, "snapshot", true);
+	return send_start(job, start, message, file);
 }
 
 int decoder_start_build_ids(int job, const int *fds, size_t n_fds)

@@ -22,11 +22,16 @@
  *
  *   start       owner → child, the first message
  *     input       type of the input: "perf.data"; "snapshot" (Arm); "bytes" (bare trace); "store" (rename its
- * functions) outputs     array of output formats; lib/export/decode-formats.h lists them options     object, optional,
- * see below snapshot    object, optional: snapshot.json, without members that the child does not use code        true:
- * there is a descriptor of the captured code tables      true: the owner answers "table" and accepts "keep"
+ *                 functions)
+ *     outputs     array of output formats; lib/export/decode-formats.h lists them
+ *     options     object, optional, see below
+ *     snapshot    object, optional: snapshot.json, without members that the child does not use; true: it is too long
+ *                 for a message, and there is a descriptor of its text
+ *     code        true: there is a descriptor of the captured code
+ *     tables      true: the owner answers "table" and accepts "keep"
  *     jitdump     true: there is a descriptor of the snapshot's code/jitdump
- *     (descriptors: the input, for "snapshot" its snapshot.ini; the captured code; the jitdump; one per output)
+ *     (descriptors: the input, for "snapshot" its snapshot.ini; the captured code; the jitdump; the description of the
+ *     snapshot; one per output)
  *
  *   start       with the input "build-ids": the only other member is "type"; the descriptors are at most 200 files.
  *               The child replies with a "result" whose member "build_ids" is an array with an item for each file:
@@ -84,7 +89,12 @@
 
 #include "lib/base/json.h"
 
-enum { DECODER_MESSAGE_MAX = 256 << 10, DECODER_OUTPUTS_MAX = 8, DECODER_FILES_MAX = 200 };
+enum {
+	DECODER_MESSAGE_MAX = 256 << 10,
+	DECODER_SNAPSHOT_MAX = 64 << 20, /* of the description of a snapshot in a file */
+	DECODER_OUTPUTS_MAX = 8,
+	DECODER_FILES_MAX = 200
+};
 
 #define DECODER_BUILD_IDS "build-ids" /* the type of input */
 
@@ -145,8 +155,7 @@ struct decoder_start {
 };
 
 /*
- * Sends the start message. If it is too large, it omits the list of threads and then the earliest intervals: less of
- * the trace is attributed to the target.
+ * Sends the start message. -EMSGSIZE: the description of the snapshot is longer than DECODER_SNAPSHOT_MAX.
  */
 int decoder_start(int job, const struct decoder_start *start);
 
