@@ -9,6 +9,7 @@
 #include "daemon/capture/perf/perf-event.h"
 #include "daemon/standing/process-events.h"
 #include "lib/base/array.h"
+#include "lib/base/log.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
@@ -16,7 +17,8 @@ enum { RING_SIZE = 256 << 10 };
 
 struct cpu_ring {
 	struct process_events *all;
-	int fd;
+	int cpu, fd;
+	uint64_t enabled; /* for how long, at the last tick */
 	struct perf_ring ring;
 	struct event *readable;
 };
@@ -26,6 +28,8 @@ struct process_events {
 	struct process_events_listener listener;
 	struct cpu_ring **cpus;
 	size_t n, room;
+	struct event *tick;
+	bool failing; /* since some tick a CPU's event cannot be opened, which was reported */
 };
 
 static void close_ring(struct cpu_ring *c)
@@ -81,7 +85,7 @@ static int open_ring(struct process_events *p, int cpu, struct reason *why)
 
 	if (!c)
 		return -ENOMEM;
-	*c = (struct cpu_ring){ .all = p, .fd = -1 };
+	*c = (struct cpu_ring){ .all = p, .cpu = cpu, .fd = -1 };
 	attr.exclude_kernel = 1;
 	attr.comm = attr.comm_exec = attr.task = 1;
 	attr.watermark = 1;
@@ -106,9 +110,64 @@ static int open_ring(struct process_events *p, int cpu, struct reason *why)
 		   : perf_event_explain(why, rc, "recording which programs are executed (perf_event_open)", RING_SIZE);
 }
 
+static struct cpu_ring *find_ring(struct process_events *p, int cpu)
+{
+	for (size_t n = 0; n < p->n; n++)
+		if (p->cpus[n]->cpu == cpu)
+			return p->cpus[n];
+	return NULL;
+}
+
+/* The event of a CPU that went offline is dead even when the CPU is back: its enabled time stands still. */
+static bool is_alive(struct cpu_ring *c)
+{
+	uint64_t before = c->enabled;
+
+	c->enabled = perf_event_time_enabled(c->fd);
+	return c->enabled != before;
+}
+
+static void drop_ring(struct process_events *p, struct cpu_ring *c)
+{
+	size_t n = 0;
+
+	while (p->cpus[n] != c)
+		n++;
+	p->cpus[n] = p->cpus[--p->n];
+	close_ring(c);
+}
+
+/* Opens the events of CPUs that came online. What happened on them before is lost. */
+static void on_tick(evutil_socket_t fd, short what, void *data)
+{
+	int cpus = (int)sysconf(_SC_NPROCESSORS_CONF), rc = 0;
+	struct process_events *p = data;
+	struct reason why = { "" };
+	bool opened = false;
+
+	for (int cpu = 0; cpu < cpus && rc == 0; cpu++) {
+		struct cpu_ring *c = find_ring(p, cpu);
+		size_t before;
+
+		if (c && is_alive(c))
+			continue;
+		if (c)
+			drop_ring(p, c);
+		before = p->n;
+		rc = open_ring(p, cpu, &why);
+		opened |= p->n > before;
+	}
+	if (rc < 0 && !p->failing)
+		log_warning("standing targets do not see the programs of all CPUs: %s", why.text);
+	p->failing = rc < 0;
+	if (opened)
+		p->listener.lost(p->listener.data);
+}
+
 int process_events_new(struct event_base *base, const struct process_events_listener *listener,
 		       struct process_events **ret, struct reason *why)
 {
+	static const struct timeval interval = { .tv_sec = 1 };
 	struct process_events *p = calloc(1, sizeof(*p));
 	int cpus = (int)sysconf(_SC_NPROCESSORS_CONF), rc = 0;
 
@@ -116,6 +175,9 @@ int process_events_new(struct event_base *base, const struct process_events_list
 		return -ENOMEM;
 	p->base = base;
 	p->listener = *listener;
+	p->tick = event_new(base, -1, EV_PERSIST, on_tick, p);
+	if (!p->tick || event_add(p->tick, &interval) < 0)
+		rc = -ENOMEM;
 	for (int cpu = 0; cpu < cpus && rc == 0; cpu++)
 		rc = open_ring(p, cpu, why);
 	if (rc == 0 && p->n == 0)
@@ -134,6 +196,8 @@ struct process_events *process_events_free(struct process_events *p)
 		return NULL;
 	for (size_t n = 0; n < p->n; n++)
 		close_ring(p->cpus[n]);
+	if (p->tick)
+		event_free(p->tick);
 	free(p->cpus);
 	free(p);
 	return NULL;
