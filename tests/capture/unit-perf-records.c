@@ -118,6 +118,36 @@ static void test_slices(void)
 	done();
 }
 
+/* From the first refusal to the start that is not followed by another. */
+static void test_outages(void)
+{
+	fresh();
+	start(7, 10);
+	CHECK_EQ(a.n_outages, 0);
+	slice(0, 0, 3, 7, 11);
+	CHECK(a.n_outages == 1 && a.outages[0].from == 11 && a.outages[0].to == UINT64_MAX);
+	start(7, 20);
+	slice(0, 0, 3, 7, 20);
+	CHECK(a.n_outages == 1 && a.outages[0].to == UINT64_MAX);
+	start(7, 30);
+	CHECK(a.n_outages == 1 && a.outages[0].from == 11 && a.outages[0].to == 30);
+	slice(1000, 1000, 2, 7, 40);
+	start(7, 41);
+	CHECK(a.n_outages == 1 && a.outages[0].to == 30);
+	slice(1000, 0, 3, 7, 42);
+	CHECK(a.n_outages == 2 && a.outages[1].from == 42 && a.outages[1].to == UINT64_MAX);
+	/* Of too many, the oldest ones become one. */
+	for (unsigned i = 0; i < AUX_OUTAGES_MAX; i++) {
+		start(7, 50 + 10 * i);
+		start(7, 52 + 10 * i);
+		slice(1000, 0, 3, 7, 53 + 10 * i);
+	}
+	CHECK_EQ(a.n_outages, AUX_OUTAGES_MAX);
+	CHECK(a.outages[0].from == 11 && a.outages[0].to == 60);
+	CHECK_EQ(a.outages[AUX_OUTAGES_MAX - 1].from, 53 + 10 * (AUX_OUTAGES_MAX - 1));
+	done();
+}
+
 static void test_failures(void)
 {
 	uint64_t from;
@@ -546,6 +576,7 @@ int main(void)
 	test_births();
 	test_slices();
 	test_failures();
+	test_outages();
 	test_untraced();
 	test_ring();
 	test_tasks();

@@ -101,6 +101,32 @@ static void fold_switch(struct aux_buffer *a, const struct perf_record *r)
 		thread_table_fold(a->threads, r);
 }
 
+/* What follows a start shows whether it succeeded: until then, the outage ended there. */
+static void end_outage(struct aux_buffer *a, uint64_t time)
+{
+	struct aux_outage *last = a->n_outages ? &a->outages[a->n_outages - 1] : NULL;
+
+	if (last && last->to == UINT64_MAX)
+		last->to = time;
+}
+
+static void begin_outage(struct aux_buffer *a, uint64_t time)
+{
+	struct aux_outage *last = a->n_outages ? &a->outages[a->n_outages - 1] : NULL;
+
+	if (last && (last->to == UINT64_MAX || last->to == a->begun)) {
+		last->to = UINT64_MAX;
+		return;
+	}
+	if (a->n_outages == AUX_OUTAGES_MAX) {
+		/* The oldest two become one. */
+		a->outages[1].from = a->outages[0].from;
+		a->n_outages--;
+		memmove(a->outages, a->outages + 1, a->n_outages * sizeof(a->outages[0]));
+	}
+	a->outages[a->n_outages++] = (struct aux_outage){ time, UINT64_MAX };
+}
+
 static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
 {
 	struct reader body = reader_of(r->body, r->size);
@@ -118,6 +144,7 @@ static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
 		/* The sink was in use elsewhere. */
 		if (s.flags & PERF_AUX_FLAG_TRUNCATED) {
 			a->refused = s.ended;
+			begin_outage(a, s.ended);
 			add_empty_slice(a, &s);
 		}
 		return;
@@ -166,6 +193,7 @@ void aux_fold(struct aux_buffer *a, const struct perf_record *r)
 		a->started_empty++;
 		a->started_tid = r->origin.tid;
 		a->begun = r->origin.time;
+		end_outage(a, a->begun);
 		run_watch_start(&a->watch);
 		break;
 	case PERF_RECORD_AUX_OUTPUT_HW_ID:

@@ -12,7 +12,12 @@
 #include "daemon/capture/perf/run-watch.h"
 #include "daemon/capture/perf/thread-table.h"
 
-enum { AUX_SLICES_MAX = 1 << 18 };
+enum { AUX_SLICES_MAX = 1 << 18, AUX_OUTAGES_MAX = 16 };
+
+/* The event of a CPU was refused its sink: nothing was traced there. to: UINT64_MAX until it is not. */
+struct aux_outage {
+	uint64_t from, to; /* ns */
+};
 
 struct aux_slice {
 	uint64_t from, to; /* positions among all bytes ever written: [from, to) */
@@ -45,6 +50,8 @@ struct aux_buffer {
 	uint64_t starts, traces; /* starts of tracing; slices that held trace */
 	uint64_t collisions;     /* slices in which the sink's buffer wrapped: a gap is possible */
 	uint64_t refused;        /* when the sink was last unavailable, ns; 0: never */
+	struct aux_outage outages[AUX_OUTAGES_MAX];
+	unsigned n_outages;
 	/* Cleared by the user: */
 	bool failed;           /* tracing did not start, or stopped: the event must be enabled again */
 	uint64_t failed_since; /* ns */

@@ -187,6 +187,20 @@ static void add_losses(const struct perf_target *s, struct capture_copy *c)
 	}
 }
 
+/* Of a shared sink, the rings of most CPUs hold no bytes, and are not copied: adds when nothing was traced on these. */
+static void add_outages(const struct arena *arena, uint64_t now, struct capture_copy *c)
+{
+	for (size_t n = 0; n < arena->plan->n_cpus; n++) {
+		const struct aux_buffer *a = &arena->rings[n];
+
+		for (unsigned i = 0; i < a->n_outages; i++) {
+			uint64_t from = a->outages[i].from, to = MIN(a->outages[i].to, now);
+
+			add_pause(c, &(struct grid_pause){ from, MAX(to, from + 1), 0 });
+		}
+	}
+}
+
 static int copy_units(const struct perf_target *s, struct capture_copy *c)
 {
 	const struct plan *p = perf_target_plan(s);
@@ -230,7 +244,9 @@ static int copy_tasks(struct perf_target *s, struct capture_copy *c)
 		if (!c->threads[n].start_ns)
 			c->threads[n].start_ns = s->armed_at;
 	thread_table_records(&s->thread_table, &c->records);
-	if (!s->shared) {
+	if (s->shared) {
+		add_outages(&s->m->arena, until, c);
+	} else {
 		add_starts(s, c);
 		add_losses(s, c);
 	}
