@@ -33,7 +33,7 @@ static void test_plain_text(void)
 
 	CHECK_EQ(
 	    parse("Name:\tcat\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t7\nPid:\t7\nPPid:\t5\nTracerPid:\t0\n" IDS
-		  "Groups:\t4 24 27 \nNStgid:\t7\nNSpid:\t7\n" REST,
+		  "Groups:\t4 24 27 \nNStgid:\t7\nNSpid:\t7\nVmPeak:\t    5504 kB\n" REST,
 		  &c),
 	    0);
 	CHECK_STR(c.name, "cat");
@@ -132,6 +132,11 @@ static void test_names(void)
 	CHECK_STR(c.name, "kworker/u256:12-");
 	CHECK_EQ(parse("Name:\t\nUmask:\t0022\n" IDS REST, &c), 0);
 	CHECK_STR(c.name, "");
+	/* One that exits keeps its state until it is a zombie, without memory. */
+	CHECK_EQ(parse("State:\tR (running)\n" IDS REST, &c), 0);
+	CHECK(!credentials_leader_alive(&c));
+	CHECK_EQ(parse("State:\tR (running)\n" IDS "VmPeak:\t    5504 kB\n" REST, &c), 0);
+	CHECK(credentials_leader_alive(&c));
 	/* A zombie, a dead process, and one whose state is unknown. */
 	CHECK_EQ(parse("State:\tZ (zombie)\n" IDS REST, &c), 0);
 	CHECK(!credentials_leader_alive(&c));

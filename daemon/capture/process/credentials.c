@@ -57,6 +57,8 @@ static unsigned parse_line(const char *line, struct credentials *c)
 		snprintf(c->name, sizeof(c->name), "%.*s", (int)strcspn(value, "\n"), value);
 	else if (is_key(line, n, "State"))
 		c->state = *value;
+	else if (is_key(line, n, "VmPeak"))
+		c->has_memory = true;
 	else if (is_key(line, n, "PPid"))
 		c->parent = (pid_t)strtol(value, NULL, 10);
 	else if (is_key(line, n, "NSpid"))
@@ -210,7 +212,7 @@ bool credentials_dumpable(const struct credentials *c)
 
 bool credentials_leader_alive(const struct credentials *c)
 {
-	return c->state && !strchr("ZXx", c->state);
+	return c->state && !strchr("ZXx", c->state) && c->has_memory;
 }
 
 bool credentials_owned(const struct credentials *c, uid_t owner)

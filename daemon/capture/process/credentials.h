@@ -33,7 +33,8 @@ struct credentials {
 	uint32_t uid[4], gid[4];          /* real, effective, saved, filesystem */
 	uint64_t permitted;               /* capabilities */
 	bool contained;                   /* in a PID namespace of its own */
-	uid_t files_uid; /* owner of /proc/PID/maps: root where the process is not dumpable or its first thread ended */
+	bool has_memory;                  /* false once it exits, some time before its state shows that */
+	uid_t files_uid; /* owner of /proc/PID/maps: root where the process is not dumpable or the first thread exits */
 	gid_t files_gid;
 };
 
