@@ -13,7 +13,7 @@
 #include "lib/base/log.h"
 
 enum {
-	FIELDS_MAX = 20,
+	FIELDS_MAX = 24,
 	TEXT_SIZE = 3072,  /* of all fields of an event */
 	WAITING_MAX = 256, /* events of one user that wait for the journal */
 	WAITING_ALL = 2048,
@@ -198,6 +198,17 @@ static void add_actor(struct audit_event *e, const struct audit_actor *by)
 		add_field(e, "CSIGHT_LOGINUID=%u", by->login_uid);
 }
 
+static void add_hit(struct audit_event *e, const struct audit_hit *hit)
+{
+	add_field(e, "CSIGHT_TRIGGER_ID=%lld", (long long)hit->id);
+	if (hit->name)
+		add_field(e, "CSIGHT_TRIGGER_NAME=%s", esc(hit->name));
+	if (hit->timed)
+		add_field(e, "CSIGHT_TRIGGER_VALUE=%llu", (unsigned long long)hit->value);
+	if (hit->tid)
+		add_field(e, "CSIGHT_TRIGGER_TID=%lld", (long long)hit->tid);
+}
+
 static void add_object(struct audit_event *e, enum audit_action action, const struct audit_object *on)
 {
 	/* For the journal to add what else it knows of the process. One that a snapshot is of may have ended. */
@@ -213,6 +224,8 @@ static void add_object(struct audit_event *e, enum audit_action action, const st
 		add_field(e, "CSIGHT_SNAPSHOT=%s", esc(on->snapshot));
 	if (on->trigger)
 		add_field(e, "CSIGHT_TRIGGER=%s", esc(on->trigger));
+	if (on->hit)
+		add_hit(e, on->hit);
 	if (on->rule)
 		add_field(e, "CSIGHT_RULE=%s", esc(on->rule));
 	if (on->detail)

@@ -41,6 +41,15 @@ struct audit_actor {
 	uid_t login_uid; /* (uid_t)-1: unknown, or the session has none */
 };
 
+/* A hit of a trigger. */
+struct audit_hit {
+	int64_t id;       /* of the trigger */
+	const char *name; /* of its section, or NULL */
+	uint64_t value;   /* a duration in ns, if timed */
+	bool timed;
+	int64_t tid; /* 0: unknown */
+};
+
 /* What an action is on. */
 struct audit_object {
 	pid_t pid;            /* of the process, or of the one that the snapshot is of; 0: unknown */
@@ -50,6 +59,7 @@ struct audit_object {
 	const char *detail;   /* the file that is opened, or the limit for which csightd removes a snapshot; or NULL */
 	const char *trigger;  /* the condition of the trigger that is set or removed, or takes the snapshot; or NULL */
 	const char *rule;     /* of the standing target; or NULL */
+	const struct audit_hit *hit; /* that took the snapshot; or NULL */
 };
 
 struct audit_options {

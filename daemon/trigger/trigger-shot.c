@@ -14,6 +14,7 @@ struct trigger_shot {
 	struct watched_target *watched;
 	struct audit_actor by;
 	json_object *mark;
+	char *section; /* of the trigger, or NULL */
 	uint64_t value;
 	struct event *delay; /* of the rule after */
 	bool copied;
@@ -26,6 +27,7 @@ static void shot_free(struct trigger_shot *s)
 	if (s->delay)
 		event_free(s->delay);
 	json_object_put(s->mark);
+	free(s->section);
 	watched_target_unref(s->watched);
 	free(s);
 }
@@ -130,12 +132,21 @@ static void trim_kept(struct trigger *t)
 	}
 }
 
+static void read_hit(json_object *mark, struct audit_hit *ret)
+{
+	json_get_i64(mark, "id", &ret->id);
+	ret->timed = json_get_u64(mark, "value", &ret->value) == 0;
+	json_get_i64(mark, "tid", &ret->tid);
+}
+
 /* The trigger itself may have been removed meanwhile. */
 static void report_taken(const struct trigger_shot *shot, const struct snapshot *s)
 {
-	struct audit_object on = { .pid = s->pid, .owner = s->uid, .name = s->name, .snapshot = s->id };
+	struct audit_hit hit = { .name = shot->section };
+	struct audit_object on = { .pid = s->pid, .owner = s->uid, .name = s->name, .snapshot = s->id, .hit = &hit };
 
 	json_get_str(shot->mark, "condition", &on.trigger);
+	read_hit(shot->mark, &hit);
 	audit_done(&shot->by, AUDIT_TAKE, &on);
 }
 
@@ -224,6 +235,7 @@ static void take(struct trigger *t, const struct trigger_hit *hit, struct trigge
 	s->by = t->by;
 	s->value = hit->value;
 	s->mark = trigger_wire_hit(t, hit);
+	s->section = t->section ? strdup(t->section) : NULL;
 	LIST_INSERT_HEAD(&t->all->shots, s, link);
 	t->taken_ns = now_ns(CLOCK_MONOTONIC);
 	t->copying++;
