@@ -168,8 +168,9 @@ static int parse_options(struct client *c, struct watch *w, const char **pid)
 		rc = reason_set(&why, -EINVAL, "--when takes one snapshot: of the options, only --exec goes with it");
 	if (rc == 0 && !w->when)
 		rc = trigger_spec_check(&w->spec, &why);
+	/* Else this command runs it. */
 	if (rc == 0 && w->exec && w->background)
-		rc = reason_set(&why, -EINVAL, "--exec is run by this command, which --background ends");
+		rc = trigger_spec_set(&w->spec, "exec", w->exec, &why);
 	return rc < 0 ? client_usage(c, "%s", why.text) : -1;
 }
 

@@ -73,8 +73,10 @@ static void begin_log(struct decode_server *d, uint64_t job, const char *about)
 {
 	struct child_log *log = calloc(1, sizeof(*log));
 	_cleanup_close_ int fd = -1;
+	char text[128];
 
-	if (!log || job_log_new(d->base, about, &d->log_rate, &log->log, &fd) < 0) {
+	snprintf(text, sizeof(text), "%s: csight-decode", about);
+	if (!log || job_log_new(d->base, text, &d->log_rate, &log->log, &fd) < 0) {
 		free(log);
 		return;
 	}

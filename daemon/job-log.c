@@ -20,7 +20,7 @@ struct job_log {
 	struct job_log_rate *rate;
 	struct event *event;
 	int fd; /* -1: nothing more is logged */
-	char about[96];
+	char about[128];
 	char line[LINE_MAX_BYTES + 1];
 	size_t used;
 	bool cut;       /* the line */
@@ -42,7 +42,7 @@ static void stop_logging(struct job_log *l)
 		return;
 	close_pipe(l);
 	l->used = 0;
-	log_warning("%s: csight-decode wrote more, which is not logged", l->about);
+	log_warning("%s wrote more, which is not logged", l->about);
 }
 
 /* Counts a line. Returns false if no more may be logged. */
@@ -62,7 +62,7 @@ static void end_line(struct job_log *l)
 	if (l->used && !take_line(l))
 		stop_logging(l);
 	else if (l->used)
-		log_warning("%s: csight-decode wrote: %s%s", l->about, esc(l->line), l->cut ? " (cut)" : "");
+		log_warning("%s wrote: %s%s", l->about, esc(l->line), l->cut ? " (cut)" : "");
 	l->used = 0;
 	l->cut = false;
 }
@@ -139,7 +139,7 @@ struct job_log *job_log_free(struct job_log *l)
 	while (read_some(l))
 		;
 	if (l->used && take_line(l))
-		log_warning("%s: csight-decode wrote: %s%s", l->about, esc(l->line), l->cut ? " (cut)" : "");
+		log_warning("%s wrote: %s%s", l->about, esc(l->line), l->cut ? " (cut)" : "");
 	close_pipe(l);
 	free(l);
 	return NULL;

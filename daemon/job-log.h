@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The standard error of a job of csight-decode: a pipe, whose text csightd logs line by line, escaped, with what the
- * job is for. It is hostile: lines are cut, a job has a few, and all jobs together have a number a minute; the rest is
- * dropped with a line that says so. Then the pipe is closed, so that more costs nothing. On the loop's thread.
+ * The standard error of a job of csight-decode, or the output of a command of a trigger: a pipe, whose text is logged
+ * line by line, escaped, with what the job is for. It is hostile: lines are cut, a job has a few, and all jobs together
+ * have a number a minute; the rest is dropped with a line that says so. Then the pipe is closed, so that more costs
+ * nothing. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_JOB_LOG_H
 #define CSIGHT_DAEMON_JOB_LOG_H
@@ -18,7 +19,8 @@ struct job_log_rate {
 	unsigned lines;
 };
 
-/* about: what the job is for. rate outlives the log. *ret_fd: the end of the pipe for the job, which the caller owns.
+/* about: who writes, and what the job is for. rate outlives the log. *ret_fd: the end of the pipe for the job, which
+ * the caller owns.
  */
 int job_log_new(struct event_base *base, const char *about, struct job_log_rate *rate, struct job_log **ret,
 		int *ret_fd);

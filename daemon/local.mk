@@ -45,6 +45,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/service.c daemon/service.h \
 	daemon/settings.c daemon/settings.h \
 	daemon/request.c daemon/request.h \
+	daemon/runner.c daemon/runner.h daemon/runner/protocol.h \
 	daemon/snapshot.c daemon/snapshot.h \
 	daemon/spool-room.c daemon/spool-room.h \
 	daemon/spool.c daemon/spool.h \
@@ -67,6 +68,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/trigger/trigger.c daemon/trigger/trigger.h daemon/trigger/trigger-private.h \
 	daemon/trigger/trigger-methods.c daemon/trigger/trigger-methods.h \
 	daemon/trigger/trigger-sections.c daemon/trigger/trigger-sections.h \
+	daemon/trigger/trigger-exec.c daemon/trigger/trigger-exec.h \
 	daemon/trigger/trigger-group.c daemon/trigger/trigger-shot.c \
 	daemon/trigger/trigger-state.c daemon/trigger/trigger-state.h \
 	daemon/trigger/trigger-wire.c daemon/trigger/trigger-wire.h \
@@ -87,6 +89,10 @@ csight_keeper_LDADD = daemon/libdaemon.la daemon/capture/libcapture.la lib/base/
 pkglibexec_PROGRAMS += csight-opener
 csight_opener_SOURCES = daemon/opener/main.c
 csight_opener_LDADD = daemon/libdaemon.la $(SYSTEMD_LIBS)
+
+pkglibexec_PROGRAMS += csight-runner
+csight_runner_SOURCES = daemon/runner/main.c daemon/runner/runner-serve.c
+csight_runner_LDADD = daemon/libdaemon.la $(EVENT_LIBS) $(SYSTEMD_LIBS)
 
 sbin_PROGRAMS += csightd
 csightd_SOURCES = daemon/main.c

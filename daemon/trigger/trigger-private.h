@@ -3,6 +3,7 @@
 #ifndef CSIGHT_DAEMON_TRIGGER_PRIVATE_H
 #define CSIGHT_DAEMON_TRIGGER_PRIVATE_H
 
+#include "daemon/trigger/trigger-exec.h"
 #include "daemon/trigger/trigger-wire.h"
 #include "daemon/trigger/trigger.h"
 #include "daemon/trigger/watched-target.h"
@@ -13,6 +14,7 @@ struct trigger_list {
 	struct trigger_list_options o;
 	struct trigger_head triggers;
 	struct trigger_shots shots; /* snapshots that triggers have requested, or are about to */
+	struct trigger_exec *exec;
 	struct event *attached_tick;
 	uint32_t last_number;
 	bool stopping;

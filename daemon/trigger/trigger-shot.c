@@ -264,6 +264,25 @@ void trigger_hit(struct trigger *t, const struct trigger_hit *hit)
 		trigger_hold(t);
 }
 
+static void run_command(const struct trigger_shot *shot, const struct snapshot *s)
+{
+	const struct trigger *t = shot->trigger;
+	struct audit_hit hit = { 0 };
+
+	read_hit(shot->mark, &hit);
+	trigger_exec_run(shot->all->exec, &(struct trigger_exec_hit){ .uid = shot->by.uid,
+								      .command = t->spec.exec,
+								      .snapshot = s->id,
+								      .state = snapshot_state_str(s->state),
+								      .pid = s->pid,
+								      .id = t->number,
+								      .name = t->section,
+								      .condition = t->condition,
+								      .timed = hit.timed,
+								      .value = hit.value,
+								      .tid = hit.tid });
+}
+
 void trigger_list_snapshot_changed(struct trigger_list *all, const struct snapshot *snapshot,
 				   enum snapshot_change change)
 {
@@ -279,6 +298,8 @@ void trigger_list_snapshot_changed(struct trigger_list *all, const struct snapsh
 	if (!s)
 		return;
 	t = s->trigger;
+	if (t && t->spec.exec[0] && change == SNAPSHOT_SETTLED)
+		run_command(s, snapshot);
 	shot_free(s);
 	if (!t)
 		return;

@@ -179,7 +179,7 @@ static int read_trigger(struct trigger_list *all, struct audit *audit, struct ta
 			struct reason *why)
 {
 	struct audit_actor by = { .audit = audit };
-	struct trigger_request request = { .target = target, .by = &by };
+	struct trigger_request request = { .target = target, .by = &by, .restored = true };
 	struct ledger_refusal limit = { 0 };
 	uint32_t number = all->last_number;
 	json_object *part;

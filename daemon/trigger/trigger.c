@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "daemon/daemon.h"
 #include "daemon/trigger/trigger-private.h"
 #include "daemon/wire.h"
 #include "lib/base/escape.h"
@@ -472,6 +473,8 @@ static int fill(struct trigger *t, const struct trigger_request *q, struct reaso
 	if (!t->timer || !t->name || (q->section && !t->section))
 		return -ENOMEM;
 	rc = trigger_group_note(t);
+	if (rc == 0 && q->spec.exec[0] && !q->restored)
+		rc = trigger_exec_check(all->exec, t->by.uid, why);
 	if (rc == 0)
 		rc = number_places(t, why);
 	if (rc == 0)
@@ -568,8 +571,8 @@ int trigger_list_new(const struct trigger_list_options *options, struct trigger_
 	TAILQ_INIT(&all->triggers);
 	LIST_INIT(&all->shots);
 	all->attached_tick = event_new(options->base, -1, EV_PERSIST, on_attached_tick, all);
-	if (!all->attached_tick) {
-		free(all);
+	if (!all->attached_tick || trigger_exec_new(options->base, &options->daemon->settings, &all->exec) < 0) {
+		trigger_list_free(all);
 		return -ENOMEM;
 	}
 	*ret = all;
@@ -586,7 +589,9 @@ struct trigger_list *trigger_list_free(struct trigger_list *all)
 		TAILQ_REMOVE(&all->triggers, t, link);
 		trigger_free(t);
 	}
-	event_free(all->attached_tick);
+	if (all->attached_tick)
+		event_free(all->attached_tick);
+	trigger_exec_free(all->exec);
 	free(all);
 	return NULL;
 }

@@ -128,6 +128,7 @@ struct trigger_request {
 	struct trigger_place places[TRIGGER_PLACES_MAX];
 	size_t n_places;
 	bool attached;
+	bool restored;       /* of an earlier daemon, which has checked its command */
 	const char *section; /* trigger-sections.h; or NULL */
 };
 

@@ -14,6 +14,7 @@
 #define SYSTEM_KEEPER "/run/csight-keeper.sock"
 #define SYSTEM_DECODER "/run/csight-decode.sock"
 #define SYSTEM_OPENER "/run/csight-opener.sock"
+#define SYSTEM_RUNNER "/run/csight-runner.sock"
 
 /* $XDG_RUNTIME_DIR/csight/csight.sock, else /tmp/csight-UID/csight.sock. */
 int path_user_socket(char *ret, size_t size);

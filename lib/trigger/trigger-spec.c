@@ -37,6 +37,7 @@ static const struct {
 	{ "max", TRIGGER_NONE, VALUE_COUNT },          { "every", TRIGGER_NONE, VALUE_TIME },
 	{ "after", TRIGGER_NONE, VALUE_TIME },         { "min-history", TRIGGER_NONE, VALUE_TIME },
 	{ "keep", TRIGGER_NONE, VALUE_COUNT },         { "group", TRIGGER_NONE, VALUE_GROUP },
+	{ "exec", TRIGGER_NONE, VALUE_TEXT },
 };
 
 static int find_key(const char *name)
@@ -167,6 +168,18 @@ static int set_event(struct trigger_spec *s, enum trigger_event event, const cha
 	return 0;
 }
 
+static int set_exec(struct trigger_spec *s, const char *command, struct reason *why)
+{
+	size_t n = strlen(command);
+
+	if (n >= sizeof(s->exec))
+		return refuse_value("exec", VALUE_TEXT, command, why);
+	/* Nothing of an earlier one stays: specs are compared as bytes. */
+	memset(s->exec, 0, sizeof(s->exec));
+	memcpy(s->exec, command, n);
+	return 0;
+}
+
 static void set_rule(struct trigger_spec *s, const char *key, uint64_t number)
 {
 	if (strcmp(key, "longer-than") == 0) {
@@ -206,6 +219,8 @@ int trigger_spec_set(struct trigger_spec *s, const char *key, const char *value,
 	if (strcmp(key, "keep") == 0 && (number == 0 || number > TRIGGER_KEEP_MAX))
 		return reason_set(why, -EINVAL, "keep: \"%s\" is not a number from 1 to %d", esc(value),
 				  TRIGGER_KEEP_MAX);
+	if (strcmp(key, "exec") == 0)
+		return set_exec(s, value, why);
 	set_rule(s, key, number);
 	return 0;
 }
@@ -343,5 +358,7 @@ void trigger_spec_rules(const struct trigger_spec *s, struct buf *ret)
 		put_number(ret, "keep", s->keep);
 	if (s->group != TRIGGER_ALONE)
 		put_value(ret, "group", groups[s->group]);
+	if (s->exec[0])
+		put_value(ret, "exec", s->exec);
 	buf_u8(ret, 0);
 }

@@ -12,9 +12,9 @@
  *	exit
  *	exit-status N
  *
- * and the rules: once; max N; every TIME; after TIME; min-history TIME; keep N; group tree, cgroup or unit. As text,
- *keys and values are words with a blank between them; a value with blanks or quotes is in double quotes, within which a
- * backslash escapes one character. TIME is a number with a unit: ns, us, ms, s, m, h.
+ * and the rules: once; max N; every TIME; after TIME; min-history TIME; keep N; group tree, cgroup or unit; exec
+ * COMMAND. As text, keys and values are words with a blank between them; a value with blanks or quotes is in double
+ *quotes, within which a backslash escapes one character. TIME is a number with a unit: ns, us, ms, s, m, h.
  */
 #ifndef CSIGHT_TRIGGER_SPEC_H
 #define CSIGHT_TRIGGER_SPEC_H
@@ -55,6 +55,7 @@ struct trigger_spec {
 	uint64_t max, every, after, min_history; /* the last three in ns */
 	unsigned keep;                           /* so many snapshots, of the longest durations */
 	enum trigger_group group;
+	char exec[TRIGGER_VALUE_SIZE]; /* command that is run for each snapshot; "": none */
 };
 
 /* Sets what a key says. value: NULL for none. -EINVAL, with the reason in why. */

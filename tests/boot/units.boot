@@ -41,7 +41,7 @@ def refused(path, user):
     return "PermissionError" in r.stdout or "Permission denied" in r.stdout
 
 
-for path in ("/run/csight-decode.sock", "/run/csight-opener.sock", "/run/csight-keeper.sock"):
+for path in ("/run/csight-decode.sock", "/run/csight-opener.sock", "/run/csight-keeper.sock", "/run/csight-runner.sock"):
     ok(f"alice may not connect to {path}", refused(path, "alice"))
 
 # One snapshot of each user under the restrictions, with the sandbox whole; of a stripped program its names are in a file
@@ -80,6 +80,23 @@ ok("csight-opener starts as often as it is needed", n == 7, unit("csight-opener.
 time.sleep(2)
 ok("it does not end after each file", unit("csight-opener", "ActiveState") == "active", unit("csight-opener", "ActiveState"))
 p.end()
+
+
+# The command of a trigger, as its user.
+p = Program("alice", program=PROGRAMS + "/steps")
+until(lambda: p.pid in armed())
+seen = pwd.getpwnam("alice").pw_dir + "/seen"
+succeeds("alice sets a trigger with a command", "csight", "watch", f"--pid={p.pid}", "--exit", "--background",
+         f"--exec=id >{seen}.tmp; grep -E 'Cap|NoNew' /proc/self/status >>{seen}.tmp; mv {seen}.tmp {seen}; sleep 1000 & sleep 0",
+         user="alice")
+p.end()
+ok("the command runs", until(lambda: os.path.exists(seen), 20), run("journalctl", "-b", "-n", "30", "--no-pager").stdout)
+if os.path.exists(seen):
+    with open(seen, encoding="utf-8") as f:
+        text = f.read()
+    ok("as alice", "(alice)" in text.split()[0] and "(root)" not in text, text)
+    ok("without capabilities", "CapPrm:\t0000000000000000" in text and "CapEff:\t0000000000000000" in text, text)
+ok("what it leaves running ends with it", until(lambda: run("pgrep", "-u", "alice", "-f", "sleep 1000").stdout == "", 10))
 
 
 def restart(programs):

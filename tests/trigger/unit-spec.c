@@ -41,6 +41,8 @@ static void test_texts(void)
 		{ "group tree crash", "crash|group tree" },
 		{ "exit group unit once", "exit|once group unit" },
 		{ "exit group cgroup", "exit|group cgroup" },
+		{ "exec \"echo \\\"$A\\\"\" exit once", "exit|once exec \"echo \\\"$A\\\"\"" },
+		{ "exec a exec true exit", "exit|exec true" },
 	};
 	struct trigger_spec spec = { 0 };
 
@@ -83,6 +85,8 @@ static void test_errors(void)
 		"function f longer-than 1ms keep 101",
 		"function f max many",
 		"function f group",
+		"exit exec",
+		"exit exec \"\"",
 		"function f group family",
 		"function f longer-than 1ms keep 3 group tree",
 		"a-key-that-is-longer-than-any-that-there-is 1",
