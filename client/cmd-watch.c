@@ -270,7 +270,7 @@ static int watch_run(struct client *c)
 	if (rc == 0 && (w.spec.event == TRIGGER_FUNCTION || w.spec.event == TRIGGER_LINE))
 		exe = find_exe(c, w.pid, &targets);
 	if (rc == 0 && w.spec.event == TRIGGER_FUNCTION)
-		rc = live_function_find(w.pid, exe, w.spec.value, &places, &w.endless);
+		rc = live_function_find(w.pid, exe, w.spec.value, w.spec.timed, &places, &w.endless);
 	if (rc == 0 && w.spec.event == TRIGGER_LINE)
 		rc = live_function_line(w.pid, exe, w.spec.value, &places);
 	return rc == 0 ? set_trigger(&w, places) : rc;

@@ -154,8 +154,26 @@ static int fail_ambiguous(const char *pattern, const struct mapped_elf *m, const
 	return STATUS_NOT_FOUND;
 }
 
+/* True for what the Go linker made, also if it is stripped. */
+static bool is_go(int fd)
+{
+	_cleanup_(elf_freep) struct elf *e = NULL;
+	const struct elf_section *found;
+
+	return elf_open(fd, &e) == 0 && (elf_section_named(e, ".go.buildinfo", &found) == 0 ||
+					 elf_section_named(e, ".note.go.buildid", &found) == 0);
+}
+
+static int fail_go(const char *pattern, const struct mapped_elf *m)
+{
+	client_error("--longer-than: %s is a Go program: its goroutines move between threads, so that the durations of "
+		     "calls of '%s' are not known; watch the calls without it, or a system call",
+		     esc(m->path), esc(pattern));
+	return STATUS_FAILED;
+}
+
 /* Looks in one file. Returns -1 if it has no such function. */
-static int find_in(const struct mapped_elf *m, const char *pattern, json_object **ret, struct reason *why)
+static int find_in(const struct mapped_elf *m, const char *pattern, bool timed, json_object **ret, struct reason *why)
 {
 	struct function_place places[FUNCTION_PLACES_MAX];
 	_cleanup_close_ int fd = open_file(m);
@@ -174,6 +192,8 @@ static int find_in(const struct mapped_elf *m, const char *pattern, json_object 
 	n = same ? same : n;
 	if (!is_one(places, n))
 		return fail_ambiguous(pattern, m, places, n);
+	if (timed && is_go(fd))
+		return fail_go(pattern, m);
 	*ret = json_object_new_array();
 	for (size_t i = 0; i < n; i++)
 		add_ends(add_place(*ret, m, &places[i]), fd, &places[i], why);
@@ -227,7 +247,8 @@ int live_function_line(pid_t pid, const char *exe, const char *line, json_object
 	return STATUS_OK;
 }
 
-int live_function_find(pid_t pid, const char *exe, const char *pattern, json_object **ret, struct reason *ret_why)
+int live_function_find(pid_t pid, const char *exe, const char *pattern, bool timed, json_object **ret,
+		       struct reason *ret_why)
 {
 	_cleanup_(mapped_elves_done) struct mapped_elves files = { .n = 0 };
 	int rc = list_files(pid, exe, &files);
@@ -238,7 +259,7 @@ int live_function_find(pid_t pid, const char *exe, const char *pattern, json_obj
 		for (size_t i = 0; i < files.n; i++) {
 			if ((exe && strcmp(files.list[i].path, exe) == 0) == (libraries == 1))
 				continue;
-			rc = find_in(&files.list[i], pattern, ret, ret_why);
+			rc = find_in(&files.list[i], pattern, timed, ret, ret_why);
 			if (rc >= 0)
 				return rc;
 		}
