@@ -21,10 +21,21 @@ csight_SOURCES += client/call-groups.c client/call-groups.h client/call-groups-o
 	client/explanation.c client/explanation.h client/explanation-output.c client/explanation-output.h \
 	client/call-list-typical.c client/library-code.c client/library-code.h client/waker.c client/waker.h
 csight_SOURCES += client/metrics.c client/metrics.h
+csight_SOURCES += client/cmd-selftest.c client/selftest-log.c client/selftest-log.h client/selftest-recording.c client/selftest-recording.h client/selftest-step.c
 csight_SOURCES += client/debuginfod.c client/debuginfod.h client/unnamed.c client/unnamed.h
 csight_SOURCES += client/redaction.c client/redaction.h client/decode-cache.c client/decode-cache.h client/served-files.c client/served-files.h \
 	client/trace-identity.c client/trace-identity.h client/trace-options.h client/trace-store.c client/trace-store.h
 csight_LDADD = lib/csight/libclient.la lib/local/liblocal.la lib/trigger/libtrigger.la lib/decoder/libdecoder.la lib/export/libexport.la lib/calls/libcalls.la lib/coresight/libcoresight.la lib/base/libbase.la $(ZLIB_LIBS) -lm
+
+
+# The program that csight selftest records: of aarch64 on any machine, as the emulated trace unit needs it.
+EXTRA_DIST += client/known-program.c
+if HAVE_AARCH64_CC
+CLEANFILES += csight-known
+csight-known: $(top_srcdir)/client/known-program.c
+	$(AM_V_GEN)$(AARCH64_CC) -O1 -g -Wall -Wextra -Werror -pthread -static -o $@ $(top_srcdir)/client/known-program.c
+pkglibexec_SCRIPTS = csight-known
+endif
 
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = etc/bash-completion/csight

@@ -24,7 +24,7 @@ static const struct group groups[] = {
 	  { &cmd_list, &cmd_show, &cmd_report, &cmd_grep, &cmd_explain, &cmd_diff, &cmd_assert, &cmd_open, &cmd_export,
 	    &cmd_keep, &cmd_remove } },
 	{ "Decode files", { &cmd_decode, &cmd_info } },
-	{ "Others", { &cmd_status, &cmd_doctor, &cmd_pause, &cmd_resume, &cmd_reload, &cmd_version } },
+	{ "Others", { &cmd_status, &cmd_doctor, &cmd_selftest, &cmd_pause, &cmd_resume, &cmd_reload, &cmd_version } },
 };
 
 static void print_help(FILE *f)
