@@ -10,7 +10,8 @@
  *
  * The log: one file of struct rig_truth for each virtual CPU, truth.N. It holds the user instructions executed while
  * the trace unit was on, and between them marks: which thread runs, when the unit was started and stopped, and how many
- * instructions were executed while it was off. Instructions that did not complete (a page fault) are not in it.
+ * instructions were executed while it was off. Instructions that did not complete (a page fault), or that a filter
+ * leaves out, are not in it.
  */
 #ifndef CSIGHT_RIG_SHARED_H
 #define CSIGHT_RIG_SHARED_H
@@ -23,7 +24,7 @@
 
 #define RIG_MAGIC 0x0031474952534331ull
 #define RIG_HINT 0xd5032fbf /* HINT #125, which is unallocated */
-#define RIG_PROTOCOL 1
+#define RIG_PROTOCOL 2
 
 enum { RIG_CPUS = 32, RIG_FILTERS = 8, RIG_COMM = 16 };
 
@@ -39,6 +40,10 @@ enum rig_call {
 /* configr: TRCCONFIGR's bits. */
 enum { RIG_CONTEXT_ID = 1 << 6, RIG_TIMESTAMPS = 1 << 11, RIG_RETURN_STACK = 1 << 12 };
 
+/*
+ * An instruction is traced if it is in one of the ranges, which include start and exclude stop; or from one at a start
+ * address to one at a stop address, both included. All filters are ranges, or none is.
+ */
 enum rig_filter_type { RIG_FILTER_RANGE = 2, RIG_FILTER_START = 3, RIG_FILTER_STOP = 4 };
 
 struct rig_filter {
@@ -54,6 +59,7 @@ struct rig_cpu {
 	char comm[RIG_COMM];
 	uint32_t n_filters, user; /* user: code at EL0 is traced */
 	struct rig_filter filters[RIG_FILTERS];
+	uint32_t viewing, reserved; /* whether a start address was executed last, or a stop address; RIG_STOP sets it */
 };
 
 struct rig_shared {

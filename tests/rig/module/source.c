@@ -29,8 +29,8 @@ struct etm_filter {
 };
 
 struct etm_filters {
-	unsigned int nr_filters;
 	struct etm_filter etm_filter[8];
+	unsigned int nr_filters;
 	bool ssstatus;
 };
 
@@ -81,7 +81,7 @@ static int set_filters(struct rig_cpu *c, struct perf_event *event)
 	const struct etm_filters *filters = event->hw.addr_filters;
 	unsigned int used = 0;
 
-	c->n_filters = 0;
+	c->n_filters = c->viewing = 0;
 	if (!filters)
 		return 0;
 	perf_event_addr_filters_sync(event);
@@ -93,6 +93,7 @@ static int set_filters(struct rig_cpu *c, struct perf_event *event)
 			return -ENOSPC;
 		c->filters[c->n_filters++] = (struct rig_filter){ f->start_addr, f->stop_addr, f->type };
 	}
+	c->viewing = filters->ssstatus;
 	return 0;
 }
 
@@ -158,10 +159,15 @@ static void disable(struct coresight_device *csdev, struct perf_event *event)
 {
 	struct source *s = source_of(csdev);
 
-	if (local_read(&s->mode) == CS_MODE_PERF)
+	if (local_read(&s->mode) == CS_MODE_PERF) {
+		struct etm_filters *filters = event->hw.addr_filters;
+
 		stop(NULL);
-	else if (local_read(&s->mode) == CS_MODE_SYSFS)
+		if (filters)
+			filters->ssstatus = rig->cpu[s->cpu].viewing;
+	} else if (local_read(&s->mode) == CS_MODE_SYSFS) {
 		smp_call_function_single(s->cpu, stop, NULL, 1);
+	}
 	local_set(&s->mode, CS_MODE_DISABLED);
 }
 

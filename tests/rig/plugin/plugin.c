@@ -53,6 +53,9 @@ struct cpu {
 	uint64_t next_sync;
 	uint64_t staged; /* bytes of the ring that were copied to the arena */
 	uint64_t lost;   /* kernel entries whose return address stayed unknown */
+	const struct rig_filter *filters;
+	unsigned n_filters;
+	bool viewing; /* between a start and a stop address */
 };
 
 int qemu_plugin_version = 1;
@@ -147,14 +150,56 @@ static bool retire(struct cpu *c, const struct block *b, uint64_t next)
 	return true;
 }
 
+static bool is_viewed(struct cpu *c, uint64_t pc)
+{
+	bool viewed;
+
+	if (c->filters[0].type == RIG_FILTER_RANGE) {
+		for (unsigned i = 0; i < c->n_filters; i++)
+			if (pc - c->filters[i].start < c->filters[i].stop - c->filters[i].start)
+				return true;
+		return false;
+	}
+	for (unsigned i = 0; i < c->n_filters; i++)
+		if (c->filters[i].type == RIG_FILTER_START && c->filters[i].start == pc)
+			c->viewing = true;
+	viewed = c->viewing;
+	for (unsigned i = 0; i < c->n_filters; i++)
+		if (c->filters[i].type == RIG_FILTER_STOP && c->filters[i].start == pc)
+			c->viewing = false;
+	return viewed;
+}
+
+/*
+ * Applies the filters to a block: *ret is where trace of it begins. False: its last instruction is not traced; those
+ * before it would need a branch behind them.
+ */
+static bool find_view(struct cpu *c, const struct block *b, uint64_t *ret)
+{
+	bool viewed = false;
+
+	for (uint64_t pc = b->start; pc < b->end; pc += 4) {
+		bool before = viewed;
+
+		viewed = is_viewed(c, pc);
+		if (viewed && !before)
+			*ret = pc;
+	}
+	return viewed;
+}
+
 static void on_user(unsigned vcpu, void *userdata)
 {
 	const struct block *b = userdata;
 	struct cpu *c = &cpus[vcpu];
+	uint64_t from = b->start;
+	bool viewed = true;
 
 	c->user = true;
 	if (!c->on)
 		return;
+	if (c->n_filters)
+		viewed = find_view(c, b, &from);
 	if (c->last && !retire(c, c->last, b->start)) {
 		/*
 		 * QEMU restarted a block in its middle: none of it is retired. Otherwise the way that control came here
@@ -163,8 +208,12 @@ static void on_user(unsigned vcpu, void *userdata)
 		if (b->start < c->last->start || b->start >= c->last->end)
 			c->last = NULL;
 	}
+	if (!viewed || from != b->start)
+		c->last = NULL;
+	if (!viewed)
+		return;
 	if (!c->last) {
-		begin(c, b->start);
+		begin(c, from);
 	} else if (c->etm.head >= c->next_sync && c->tail == 0) {
 		/* A sync point states the current address, which must be this one. */
 		etm_sync(&c->etm, ticks(), b->start, false);
@@ -246,8 +295,11 @@ static void start(struct cpu *c, const struct rig_cpu *r, unsigned vcpu)
 	c->staged = c->next_sync = 0;
 	c->last = NULL;
 	c->on = r->user;
+	c->filters = r->filters;
+	c->n_filters = r->n_filters;
+	c->viewing = r->viewing;
 	if (truth && c->on)
-		truth_start(vcpu, r->trace_id, ticks());
+		truth_start(vcpu, r, ticks());
 }
 
 static void stop(struct cpu *c, struct rig_cpu *r, unsigned vcpu)
@@ -255,6 +307,7 @@ static void stop(struct cpu *c, struct rig_cpu *r, unsigned vcpu)
 	etm_flush(&c->etm);
 	stage(c);
 	r->head = c->etm.head;
+	r->viewing = c->viewing;
 	if (truth && c->on)
 		truth_stop(vcpu, r->head, ticks());
 	c->on = false;

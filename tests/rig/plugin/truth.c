@@ -13,6 +13,9 @@ struct log {
 	uint64_t next;
 	uint64_t untraced; /* instructions executed since the last mark while the unit was off */
 	bool on;
+	struct rig_filter filters[RIG_FILTERS];
+	unsigned n_filters;
+	bool viewing; /* between a start and a stop address */
 };
 
 static struct log logs[RIG_CPUS];
@@ -49,10 +52,15 @@ static void mark(struct log *l, enum rig_mark type, uint64_t value, uint64_t tic
 	put(l, (struct rig_truth){ RIG_MARK | (uint64_t)type << 56 | value, ticks });
 }
 
-void truth_start(unsigned vcpu, uint32_t trace_id, uint64_t ticks)
+void truth_start(unsigned vcpu, const struct rig_cpu *r, uint64_t ticks)
 {
-	mark(&logs[vcpu], RIG_MARK_START, trace_id, ticks);
-	logs[vcpu].on = true;
+	struct log *l = &logs[vcpu];
+
+	mark(l, RIG_MARK_START, r->trace_id, ticks);
+	memcpy(l->filters, r->filters, sizeof(l->filters));
+	l->n_filters = r->n_filters;
+	l->viewing = r->viewing;
+	l->on = true;
 }
 
 void truth_stop(unsigned vcpu, uint64_t bytes, uint64_t ticks)
@@ -78,6 +86,26 @@ void truth_fault(unsigned vcpu, uint64_t at)
 	}
 }
 
+/* True if the filters let this instruction be traced, which is executed now. */
+static bool is_viewed(struct log *l, uint64_t pc)
+{
+	bool viewed = !l->n_filters, stops = false;
+
+	for (unsigned i = 0; i < l->n_filters; i++) {
+		const struct rig_filter *f = &l->filters[i];
+
+		if (f->type == RIG_FILTER_RANGE)
+			viewed |= pc >= f->start && pc < f->stop;
+		else if (f->type == RIG_FILTER_START && pc == f->start)
+			l->viewing = true;
+		else if (f->type == RIG_FILTER_STOP && pc == f->start)
+			stops = true;
+	}
+	viewed |= l->viewing;
+	l->viewing &= !stops;
+	return viewed;
+}
+
 static void step(unsigned vcpu, void *userdata)
 {
 	uint64_t pc = (uint64_t)(uintptr_t)userdata;
@@ -87,6 +115,8 @@ static void step(unsigned vcpu, void *userdata)
 		l->untraced++;
 		return;
 	}
+	if (l->n_filters && !is_viewed(l, pc))
+		return;
 	if (pc != l->next) {
 		put(l, l->run);
 		l->run = (struct rig_truth){ pc, 0 };

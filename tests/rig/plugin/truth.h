@@ -14,7 +14,7 @@ void truth_open(const char *dir);
 /* Before the block's other callbacks are registered. */
 void truth_instrument(struct qemu_plugin_tb *tb);
 
-void truth_start(unsigned vcpu, uint32_t trace_id, uint64_t ticks);
+void truth_start(unsigned vcpu, const struct rig_cpu *r, uint64_t ticks);
 void truth_stop(unsigned vcpu, uint64_t bytes, uint64_t ticks);
 void truth_switch(unsigned vcpu, uint32_t tid, uint32_t tgid, uint64_t ticks);
 
