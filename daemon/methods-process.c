@@ -148,14 +148,16 @@ static bool get_options(struct call *c, struct capture_options *ret)
 
 void methods_arm(struct daemon *d, struct call *c, struct methods_subject *s)
 {
+	const struct audit_object on = object_of(s);
 	struct capture_options options = { 0 };
 
 	if (!get_options(c, &options))
 		return;
 	/* Control flow of the kernel is for root, as with any tracer. */
-	if (options.kernel && c->by.uid != 0)
-		methods_deny(c, s);
-	else if (must_be_target(d, c, s, &options))
+	if (options.kernel && c->by.uid != 0) {
+		audit_deny(&c->by, s->action, &on);
+		failure_process(c, WIRE_OPTION_REFUSED, s->pid, "kernel: only root may trace execution in the kernel");
+	} else if (must_be_target(d, c, s, &options))
 		target_arm(s->target, on_armed, c);
 }
 
