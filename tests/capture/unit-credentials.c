@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -256,6 +257,52 @@ static void test_other_owner(void)
 	end(pid);
 }
 
+static bool write_text(const char *path, const char *text)
+{
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+/* User 65534 becomes root of a user namespace that he makes, and waits. */
+static void wait_inside(void)
+{
+	if (setgid(65534) != 0 || setuid(65534) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0 || unshare(CLONE_NEWUSER) != 0 ||
+	    !write_text("/proc/self/uid_map", "0 65534 1") || !write_text("/proc/self/setgroups", "deny") ||
+	    !write_text("/proc/self/gid_map", "0 65534 1"))
+		_exit(1);
+	pause();
+	_exit(0);
+}
+
+/* Capabilities in a user namespace that the owner made do not count. */
+static void test_made_namespace(void)
+{
+	struct credentials c = { 0 };
+	pid_t pid;
+
+	if (getuid() != 0) {
+		unit_skip("a process in a user namespace", "needs root");
+		return;
+	}
+	pid = fork();
+	if (pid == 0)
+		wait_inside();
+	for (unsigned i = 0; i < 1000 && credentials_read(pid, &c) == 0 && c.maker != 65534; i++)
+		usleep(1000);
+	if (waitpid(pid, NULL, WNOHANG) == pid) {
+		unit_skip("a process in a user namespace", "no namespace can be made here");
+		return;
+	}
+	CHECK(c.permitted && c.maker == 65534 && credentials_uid(&c) == 65534);
+	CHECK(credentials_owned(&c, 65534) && !credentials_owned(&c, 1000));
+	/* As if another user had made it. */
+	c.maker = 1000;
+	CHECK(!credentials_owned(&c, 65534) && !credentials_owned(&c, 1000));
+	end(pid);
+	CHECK(credentials_read(getpid(), &c) == 0 && (!c.permitted || c.maker == (uid_t)-1));
+}
+
 int main(void)
 {
 	test_plain_text();
@@ -267,5 +314,6 @@ int main(void)
 	test_cut_texts();
 	test_processes();
 	test_other_owner();
+	test_made_namespace();
 	return unit_end();
 }

@@ -3,7 +3,9 @@
 
 #include <ctype.h>
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -11,7 +13,7 @@
 #include "lib/base/parse.h"
 #include "lib/base/util.h"
 
-enum { HAS_UID = 1, HAS_GID = 2, HAS_PERMITTED = 4, HAS_ALL = 7, TRIES = 3 };
+enum { HAS_UID = 1, HAS_GID = 2, HAS_PERMITTED = 4, HAS_ALL = 7, TRIES = 3, NAMESPACES_MAX = 32 };
 
 static bool parse_ids(const char *text, uint32_t ret[4])
 {
@@ -68,7 +70,7 @@ static unsigned parse_line(const char *line, struct credentials *c)
 
 int credentials_parse(FILE *status, struct credentials *ret)
 {
-	struct credentials c = { .files_uid = (uid_t)-1, .files_gid = (gid_t)-1 };
+	struct credentials c = { .files_uid = (uid_t)-1, .files_gid = (gid_t)-1, .maker = (uid_t)-1 };
 	_cleanup_free_ char *line = NULL;
 	size_t capacity = 0;
 	unsigned has = 0;
@@ -101,6 +103,37 @@ int credentials_read_files_owner(int dir, uid_t *ret_uid, gid_t *ret_gid)
 	return 0;
 }
 
+static bool same_namespace(int a, int b)
+{
+	struct stat x, y;
+
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* The user who made the user namespace that contains the process, of several the outermost; -1: it is in this one. */
+static uid_t namespace_maker(int dir)
+{
+	_cleanup_close_ int fd = openat(dir, "ns/user", O_RDONLY | O_CLOEXEC),
+			    own = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+	uid_t maker = (uid_t)-1;
+
+	if (fd < 0 || own < 0 || same_namespace(fd, own))
+		return maker;
+	for (unsigned depth = 0; depth < NAMESPACES_MAX; depth++) {
+		int parent = ioctl(fd, NS_GET_PARENT);
+
+		if (parent < 0)
+			break;
+		if (same_namespace(parent, own)) {
+			close(parent);
+			return ioctl(fd, NS_GET_OWNER_UID, &maker) == 0 ? maker : (uid_t)-1;
+		}
+		close(fd);
+		fd = parent;
+	}
+	return (uid_t)-1;
+}
+
 int credentials_read_dir(int dir, struct credentials *ret)
 {
 	int fd = openat(dir, "status", O_RDONLY | O_CLOEXEC), rc;
@@ -115,6 +148,8 @@ int credentials_read_dir(int dir, struct credentials *ret)
 	rc = credentials_parse(f, &c);
 	if (rc == 0)
 		rc = credentials_read_files_owner(dir, &c.files_uid, &c.files_gid);
+	if (rc == 0 && c.permitted)
+		c.maker = namespace_maker(dir);
 	if (rc == 0)
 		*ret = c;
 	return rc;
@@ -219,6 +254,6 @@ bool credentials_owned(const struct credentials *c, uid_t owner)
 {
 	if (owner == 0)
 		return true;
-	return owner != (uid_t)-1 && credentials_uid(c) == owner && credentials_gids_equal(c) && c->permitted == 0 &&
-	       credentials_dumpable(c);
+	return owner != (uid_t)-1 && credentials_uid(c) == owner && credentials_gids_equal(c) &&
+	       (c->permitted == 0 || c->maker == owner) && credentials_dumpable(c);
 }

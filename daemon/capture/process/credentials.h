@@ -32,8 +32,9 @@ struct credentials {
 	pid_t inner_pid;                  /* in the innermost PID namespace; 0: unknown (an old kernel) */
 	uint32_t uid[4], gid[4];          /* real, effective, saved, filesystem */
 	uint64_t permitted;               /* capabilities */
-	bool contained;                   /* in a PID namespace of its own */
-	bool has_memory;                  /* false once it exits, some time before its state shows that */
+	uid_t maker;     /* if it has any: who made the outermost user namespace around it; -1: they hold in this one */
+	bool contained;  /* in a PID namespace of its own */
+	bool has_memory; /* false once it exits, some time before its state shows that */
 	uid_t files_uid; /* owner of /proc/PID/maps: root where the process is not dumpable or the first thread exits */
 	gid_t files_gid;
 };
@@ -82,7 +83,8 @@ bool credentials_leader_alive(const struct credentials *c);
 
 /*
  * True if the process is its owner's alone, by the rule of ptrace_may_access() in the kernel: all uids are the owner's,
- * all gids are equal, no capability is permitted, and the process is dumpable. Every process may be recorded for root.
+ * all gids are equal, no capability is permitted but in user namespaces that the owner made, and the process is
+ * dumpable. Every process may be recorded for root.
  */
 bool credentials_owned(const struct credentials *c, uid_t owner);
 
