@@ -10,11 +10,14 @@ tests_client_unit_spread_SOURCES = tests/client/unit-spread.c client/spread.c
 tests_client_unit_spread_LDADD = -lm
 tests_client_unit_names_SOURCES = tests/client/unit-names.c client/function-name.c client/similar.c
 tests_client_unit_names_LDADD = lib/store/libstore.la
+check_PROGRAMS += tests/client/unit-selftest
+tests_client_unit_selftest_SOURCES = tests/client/unit-selftest.c client/selftest-log.c client/selftest-log.h
+tests_client_unit_selftest_LDADD = lib/base/libbase.la
 check_PROGRAMS += tests/client/unit-explanation
 tests_client_unit_explanation_SOURCES = tests/client/unit-explanation.c client/call-groups.c client/call-list.c client/call-list-typical.c \
 	client/call-tree.c client/explanation.c client/library-code.c client/waker.c
 tests_client_unit_explanation_LDADD = lib/store/libstore.la -lm
 check_PROGRAMS += tests/client/screen-stores
 tests_client_screen_stores_LDADD = lib/store/libstore.la
-TESTS += tests/client/unit-explanation tests/client/unit-behaviour tests/client/unit-spread tests/client/unit-names $(client_tests)
+TESTS += tests/client/unit-selftest tests/client/unit-explanation tests/client/unit-behaviour tests/client/unit-spread tests/client/unit-names $(client_tests)
 EXTRA_DIST += $(client_tests) tests/client/explain tests/client/screens tests/client/open-chromium tests/client/metrics.py tests/client/selftest-damage
