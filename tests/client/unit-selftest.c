@@ -46,6 +46,10 @@ int main(void)
 	CHECK(r.different == 9 && !r.compared);
 	r = compare(THREAD A B C, THREAD A GAP C GAP B);
 	CHECK_EQ(r.different, 2);
+	r = compare(THREAD A B, THREAD B);
+	CHECK(r.different == 2 && !r.missing);
+	r = compare(THREAD A B, THREAD GAP B);
+	CHECK(r.missing == 4 && !r.different && !r.gaps);
 	r = compare(THREAD A, "# thread 8\n" A);
 	CHECK(r.unmarked == 4 && r.different == 4);
 	r = compare(THREAD A, THREAD "10 context A64 EL0 N 64 ctxid=7\n10 timestamp 20\n10 timestamp 20\n" A);
