@@ -295,3 +295,8 @@ int client_pid(struct client *c, const char *option, pid_t *ret)
 	*ret = (pid_t)n;
 	return 0;
 }
+
+bool client_is_mode(const char *text)
+{
+	return strcmp(text, "ring") == 0 || strcmp(text, "fill") == 0;
+}

@@ -167,6 +167,9 @@ void client_print_snapshot(FILE *to, const struct csight_object *snapshot);
  */
 int client_report_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot);
 
+/* True if the text is a mode of recording. */
+bool client_is_mode(const char *text);
+
 extern const struct verb cmd_arm, cmd_assert, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_explain, cmd_export,
     cmd_grep, cmd_info, cmd_keep, cmd_list, cmd_open, cmd_record, cmd_pause, cmd_reload, cmd_remove, cmd_report,
     cmd_resume, cmd_run, cmd_selftest, cmd_show, cmd_snapshot, cmd_status, cmd_targets, cmd_triggers, cmd_version,

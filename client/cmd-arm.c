@@ -29,6 +29,7 @@ enum {
 	OPTION_FILTER,
 	OPTION_SINK,
 	OPTION_RING_SIZE,
+	OPTION_MODE,
 	/* Those of a standing target: */
 	OPTION_NAME,
 	OPTION_EXE,
@@ -52,6 +53,7 @@ static const struct verb_option arm_options[] = {
 	[OPTION_FILTER] = { "filter", 0, "TEXT", "trace only these addresses; TEXT is a perf address filter" },
 	[OPTION_SINK] = { "sink", 0, "NAME", "trace sink, as listed by csight doctor" },
 	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "size of each ring of the process; suffixes K, M, G" },
+	[OPTION_MODE] = { "mode", 0, "ring|fill", "keep the newest trace (default), or the first that fits" },
 	[OPTION_NAME] = { "name", 0, "PATTERN", "processes of this name, now and later: a standing target" },
 	[OPTION_EXE] = { "exe", 0, "FILE", "processes that execute this program, now and later" },
 	[OPTION_UNIT] = { "unit", 0, "NAME", "processes of this unit of systemd, now and later" },
@@ -243,6 +245,13 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 			break;
 		case OPTION_SINK:
 			options->sink = value;
+			break;
+		case OPTION_MODE:
+			options->mode = value;
+			if (!client_is_mode(value)) {
+				c->status = client_usage(c, "--mode: '%s' is neither ring nor fill", esc(value));
+				return false;
+			}
 			break;
 		case OPTION_NAME:
 		case OPTION_EXE:

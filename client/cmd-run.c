@@ -33,6 +33,7 @@ enum {
 	OPTION_NO_CONTEXTS,
 	OPTION_RING_SIZE,
 	OPTION_RINGS,
+	OPTION_MODE,
 	OPTION_TRUTH,
 	OPTION_STACKS,
 	OPTION_SYSROOT,
@@ -52,6 +53,7 @@ static const struct verb_option options[] = {
 	[OPTION_NO_TIMESTAMPS] = { "no-timestamps", 0, NULL, "no timestamps: less trace, and no times" },
 	[OPTION_NO_CONTEXTS] = { "no-contexts", 0, NULL, "no context IDs" },
 	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "history of each thread; suffixes K, M, G" },
+	[OPTION_MODE] = { "mode", 0, "ring|fill", "keep the newest trace of a thread (default), or its first" },
 	[OPTION_RINGS] = { "rings", 0, "N", "number of threads that are traced at a time" },
 	[OPTION_TRUTH] = { "truth", 0, "DIR", "log executed instructions into DIR, for tests" },
 	[OPTION_STACKS] = { "truth-stacks", 0, NULL, "with --truth, also log stack pointers" },
@@ -67,7 +69,7 @@ struct run_options {
 	bool nominal;
 	const char *asserts[CMD_ASSERT_MAX];
 	size_t n_asserts;
-	const char *clock, *retstack, *threshold, *ring_size, *rings, *truth, *sysroot;
+	const char *clock, *retstack, *threshold, *ring_size, *rings, *truth, *sysroot, *mode;
 };
 
 static int fail_program(const char *program, const char *why)
@@ -94,6 +96,7 @@ static int check_native(struct client *c, const struct run_options *run)
 		{ "branch-broadcast", run->broadcast },
 		{ "cycle-threshold", run->threshold },
 		{ "rings", run->rings },
+		{ "mode", run->mode },
 		{ "truth", run->truth },
 		{ "truth-stacks", run->stacks },
 		{ "sysroot", run->sysroot },
@@ -118,7 +121,7 @@ static int run_parse(struct client *c, struct run_options *ret)
 			[OPTION_CLOCK] = &ret->clock,         [OPTION_RETSTACK] = &ret->retstack,
 			[OPTION_RING_SIZE] = &ret->ring_size, [OPTION_RINGS] = &ret->rings,
 			[OPTION_TRUTH] = &ret->truth,         [OPTION_SYSROOT] = &ret->sysroot,
-			[OPTION_THRESHOLD] = &ret->threshold,
+			[OPTION_THRESHOLD] = &ret->threshold, [OPTION_MODE] = &ret->mode,
 		};
 		bool *const flags[ELEMENTS(options)] = {
 			[OPTION_EMU] = &ret->emu,
@@ -148,6 +151,8 @@ static int run_parse(struct client *c, struct run_options *ret)
 		return client_usage(c, "--clock: '%s' is neither virtual nor wall", esc(ret->clock));
 	if (ret->retstack && strcmp(ret->retstack, "on") != 0 && strcmp(ret->retstack, "off") != 0)
 		return client_usage(c, "--retstack: '%s' is neither on nor off", esc(ret->retstack));
+	if (ret->mode && !client_is_mode(ret->mode))
+		return client_usage(c, "--mode: '%s' is neither ring nor fill", esc(ret->mode));
 	if (ret->threshold && parse_i64(ret->threshold, 0, ETM_THRESHOLD_MAX, &n) < 0)
 		return client_usage(c, "--cycle-threshold: '%s' is not a number from 0 to %d", esc(ret->threshold),
 				    ETM_THRESHOLD_MAX);
@@ -205,6 +210,8 @@ static int put_plugin(struct client *c, const struct run_options *run, const cha
 		buf_printf(b, ",ringsize=%llu", (unsigned long long)size);
 	if (run->rings)
 		put_argument(b, "rings", run->rings);
+	if (run->mode)
+		put_argument(b, "mode", run->mode);
 	if (run->truth) {
 		/* An absolute path, because the program may change its directory before the log is opened. */
 		truth = realpath(run->truth, NULL);

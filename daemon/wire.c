@@ -197,6 +197,7 @@ static void describe_threads(struct target *t)
 		json_add_bytes(o, "name", threads[n].name);
 		json_add_u64(o, "bytes", threads[n].size);
 		json_add_bool(o, "wrapped", threads[n].wrapped);
+		json_add_bool(o, "full", threads[n].full);
 		json_add_bool(o, "running", threads[n].running && t->ring.state != RING_GONE);
 		json_array_add(list, o);
 	}
@@ -336,6 +337,7 @@ json_object *wire_options(const struct capture_options *options)
 	json_add_bool(o, "noContexts", options->no_contexts);
 	json_add_str(o, "filter", options->filter);
 	json_add_str(o, "sink", options->sink);
+	json_add_str(o, "mode", capture_mode_str(options->mode));
 	if (options->ring_size)
 		json_add_u64(o, "ringSize", options->ring_size);
 	return o;
@@ -349,6 +351,7 @@ static bool is_ring_size(uint64_t size)
 int wire_read_options(json_object *o, struct capture_options *ret, const char **ret_bad)
 {
 	struct capture_options options = { 0 };
+	const char *mode = NULL;
 	const struct {
 		const char *name;
 		bool *flag;
@@ -366,6 +369,9 @@ int wire_read_options(json_object *o, struct capture_options *ret, const char **
 				     : json_get_str(o, members[i].name, members[i].text)) == -EINVAL)
 			return -EINVAL;
 	}
+	*ret_bad = "mode";
+	if (json_get_str(o, *ret_bad, &mode) == -EINVAL || (mode && capture_mode_parse(mode, &options.mode) < 0))
+		return -EINVAL;
 	*ret_bad = "ringSize";
 	if (json_get_u64(o, *ret_bad, &options.ring_size) == -EINVAL ||
 	    (options.ring_size && !is_ring_size(options.ring_size)))

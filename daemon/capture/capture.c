@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,21 @@ void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void 
 	buf_zero(b, ALIGN8(size) - size);
 }
 
+const char *capture_mode_str(enum capture_mode mode)
+{
+	return mode == CAPTURE_MODE_RING ? "ring" : mode == CAPTURE_MODE_FILL ? "fill" : NULL;
+}
+
+int capture_mode_parse(const char *text, enum capture_mode *ret)
+{
+	for (enum capture_mode m = CAPTURE_MODE_RING; m <= CAPTURE_MODE_FILL; m++)
+		if (strcmp(text, capture_mode_str(m)) == 0) {
+			*ret = m;
+			return 0;
+		}
+	return -EINVAL;
+}
+
 /* Appends the name of an option, and how it differs. */
 static void add_difference(struct reason *r, const char *fmt, ...) _printf_(2, 3);
 static void add_difference(struct reason *r, const char *fmt, ...)
@@ -95,6 +111,8 @@ int capture_options_compare(const struct capture_options *have, const struct cap
 		add_difference(ret, "no-timestamps: it has timestamps");
 	if (wanted->no_contexts && !have->no_contexts)
 		add_difference(ret, "no-contexts: it has context IDs");
+	if (wanted->mode && wanted->mode != (have->mode ? have->mode : CAPTURE_MODE_RING))
+		add_difference(ret, "mode: it has %s", capture_mode_str(have->mode ? have->mode : CAPTURE_MODE_RING));
 	if (wanted->filter && (!have->filter || strcmp(wanted->filter, have->filter) != 0))
 		add_difference(ret, "filter: %s%s", have->filter ? "it has another one: " : "it has none",
 			       have->filter ? have->filter : "");

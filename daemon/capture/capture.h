@@ -25,6 +25,16 @@ struct capture_source {
 	const struct capture_ops *ops;
 };
 
+/* What a ring keeps: its newest trace, or the first, after which recording stops. ANY: the default, or what there is.
+ */
+enum capture_mode { CAPTURE_MODE_ANY, CAPTURE_MODE_RING, CAPTURE_MODE_FILL };
+
+/* "ring" or "fill"; NULL for CAPTURE_MODE_ANY. */
+const char *capture_mode_str(enum capture_mode mode);
+
+/* -EINVAL: the text is no mode. */
+int capture_mode_parse(const char *text, enum capture_mode *ret);
+
 /* What a trace should contain. A source that cannot satisfy an option refuses to arm and reports which. */
 struct capture_options {
 	bool kernel; /* include execution in the kernel */
@@ -33,7 +43,8 @@ struct capture_options {
 	const char *filter; /* address filters in the syntax of perf, or NULL */
 	const char *sink;   /* name of the sink, or NULL for the best one */
 	uint64_t ring_size; /* bytes of each ring, a power of two, or 0 for that of the settings */
-	bool at_exec;       /* the process is within execve() when it is armed for the first time */
+	enum capture_mode mode;
+	bool at_exec; /* the process is within execve() when it is armed for the first time */
 };
 
 /*
@@ -51,6 +62,7 @@ struct capture_thread {
 	uint64_t written;          /* bytes written in total */
 	uint64_t instructions, truth;
 	bool wrapped, running;
+	bool full; /* its ring is, and it is recorded no longer */
 	/* Only in a copy: */
 	uint64_t until_ns; /* time at the freeze of a thread that sleeps, if not that of the copy; else 0 */
 	bool acknowledged; /* the thread obeyed the freeze, or could not have been running */

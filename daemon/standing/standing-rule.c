@@ -146,5 +146,5 @@ bool standing_options_equal(const struct capture_options *a, const struct captur
 {
 	return a->kernel == b->kernel && a->cycles == b->cycles && a->no_timestamps == b->no_timestamps &&
 	       a->no_contexts == b->no_contexts && texts_equal(a->filter, b->filter) && texts_equal(a->sink, b->sink) &&
-	       a->ring_size == b->ring_size;
+	       a->ring_size == b->ring_size && a->mode == b->mode;
 }

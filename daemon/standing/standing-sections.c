@@ -96,6 +96,10 @@ int standing_sections_set(struct standing_sections *s, const struct ini_entry *e
 		return set_user(&t->rule, e->value, why);
 	if (strcmp(e->key, "ring-size") == 0)
 		return set_ring_size(&t->options.ring_size, e->value, why);
+	if (strcmp(e->key, "mode") == 0)
+		return capture_mode_parse(e->value, &t->options.mode) == 0
+			   ? 0
+			   : reason_set(why, -EINVAL, "mode is neither ring nor fill");
 	if (strcmp(e->key, "tree") == 0)
 		return reason_set(why, -EINVAL, "tree names a process that runs; set it with csight arm --tree");
 	return reason_set(why, -EINVAL, "\"%s\" is no option of a standing target", esc(e->key));

@@ -351,6 +351,7 @@ int csight_add_arm_options(json_object *parameters, const struct csight_arm_opti
 	json_add_bool(o, "noContexts", known.no_contexts);
 	json_add_str(o, "filter", known.filter);
 	json_add_str(o, "sink", known.sink);
+	json_add_str(o, "mode", known.mode);
 	if (known.ring_size)
 		json_add_u64(o, "ringSize", known.ring_size);
 	json_add(parameters, "options", o);

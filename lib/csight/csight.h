@@ -117,6 +117,7 @@ struct csight_arm_options {
 	const char *filter; /* address filters, in the syntax of PERF_EVENT_IOC_SET_FILTER */
 	const char *sink;   /* name of the trace sink */
 	uint64_t ring_size; /* bytes of each ring of the process, a power of two from 64K to 1G */
+	const char *mode;   /* "ring": keep the newest trace, the default; "fill": the first, until the ring is full */
 };
 
 /*

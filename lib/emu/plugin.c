@@ -199,6 +199,8 @@ static bool set_option(const char *argument)
 		tracing.stacks = strcmp(value, "on") == 0;
 	else if (IS("clock"))
 		tracing.options.clock = strcmp(value, "wall") == 0 ? EMU_CLOCK_WALL : EMU_CLOCK_VIRTUAL;
+	else if (IS("mode"))
+		tracing.options.mode = strcmp(value, "fill") == 0 ? EMU_MODE_FILL : EMU_MODE_RING;
 	else
 		return false;
 #undef IS

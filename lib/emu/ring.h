@@ -54,12 +54,20 @@ enum {
 	EMU_ENDED = 1 << 30,
 	EMU_WATCHES_MAX = 64,
 	EMU_HITS_MAX = 2048,
+	EMU_FILL_MARGIN = 256, /* bytes at the end of a ring that may stay unused in the mode fill */
 };
 
 /* The registers that a decoder needs, as in the metadata of perf.data. */
 struct emu_regs {
-	uint32_t configr, traceidr, idr0, idr1, idr2, idr8, authstatus, reserved;
+	uint32_t configr, traceidr, idr0, idr1, idr2, idr8, authstatus;
+	uint32_t mode; /* enum emu_mode */
 };
+
+/*
+ * EMU_MODE_FILL: a thread stops when its ring is full, for which EMU_FILL_MARGIN bytes may be left, since packets are
+ * written whole; it overwrites nothing. A disarm drops the contents: the thread then fills the ring again from `skip`.
+ */
+enum emu_mode { EMU_MODE_RING, EMU_MODE_FILL };
 
 enum emu_clock { EMU_CLOCK_WALL, EMU_CLOCK_VIRTUAL };
 

@@ -65,6 +65,7 @@ static int make_memory(const struct shared_options *o, uint32_t parent, struct s
 	h->start_ns = now_ns(CLOCK_MONOTONIC);
 	etm_regs(false, &h->regs);
 	h->regs.configr = o->configr;
+	h->regs.mode = o->mode;
 	s->header = h;
 	s->watching = (struct emu_watching *)((uint8_t *)h + watching);
 	s->slots = (struct emu_slot *)((uint8_t *)h + slots);
@@ -242,6 +243,17 @@ uint64_t shared_latest_time(const struct shared *s)
 	return latest;
 }
 
+uint64_t shared_begin(const struct emu_slot *slot)
+{
+	return slot->skip_serial == slot->serial ? slot->skip : 0;
+}
+
+/* The mode fill keeps the first part of the trace, also that of threads that have ended, until a disarm drops it. */
+static bool is_reusable(const struct shared *s, const struct emu_slot *slot)
+{
+	return s->header->regs.mode != EMU_MODE_FILL || shared_begin(slot) >= atomic_load(&slot->head);
+}
+
 int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], uint64_t time, struct emu_slot **ret,
 		uint32_t *ret_control)
 {
@@ -258,7 +270,7 @@ int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], 
 			break;
 		}
 		/* If all slots have been used, reuse that of the thread that ended first; its trace is lost. */
-		if (state == EMU_EXITED && (!found || slot->end_ns < found->end_ns))
+		if (state == EMU_EXITED && is_reusable(s, slot) && (!found || slot->end_ns < found->end_ns))
 			found = slot;
 	}
 	if (!found)

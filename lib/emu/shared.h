@@ -14,6 +14,7 @@ struct shared_options {
 	uint64_t ring_size, log_size;
 	uint32_t configr; /* TRCCONFIGR */
 	enum emu_clock clock;
+	enum emu_mode mode;
 };
 
 struct shared {
@@ -48,10 +49,13 @@ uint64_t shared_latest_time(const struct shared *s);
 /*
  * Assigns a slot to the calling thread, whose clock reads time, and sets its state to EMU_RUNNING; *ret_control is the
  * (even) control word. -EBUSY: the rings are frozen, retry after the thaw; -EAGAIN: all slots are in use by living
- * threads.
+ * threads, or hold what the mode fill keeps.
  */
 int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], uint64_t time, struct emu_slot **ret,
 		uint32_t *ret_control);
+
+/* Where in its stream the history of the thread of a slot begins: the daemon has dropped what precedes it. */
+uint64_t shared_begin(const struct emu_slot *slot);
 
 static inline uint8_t *shared_ring(const struct shared *s, const struct emu_slot *slot)
 {

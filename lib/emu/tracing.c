@@ -80,6 +80,13 @@ void tracing_publish_all(struct traced_thread *t, unsigned vcpu)
 	publish(t, vcpu);
 }
 
+static void set_fill_end(struct traced_thread *t)
+{
+	t->fill_end = tracing.options.mode == EMU_MODE_FILL
+			  ? shared_begin(t->slot) + tracing.options.ring_size - EMU_FILL_MARGIN
+			  : UINT64_MAX;
+}
+
 void tracing_take_slot(struct traced_thread *t)
 {
 	uint32_t tid = (uint32_t)syscall(SYS_gettid), word = read_control_word();
@@ -103,6 +110,7 @@ void tracing_take_slot(struct traced_thread *t)
 	etm_configure(&t->etm, tracing.options.configr, tracing.threshold);
 	t->next_sync = 0;
 	t->stopped = false;
+	set_fill_end(t);
 	atomic_store(&t->slot->seen, word);
 }
 
@@ -122,6 +130,32 @@ static struct traced_thread *thread_begin(unsigned vcpu)
 	return t;
 }
 
+/* Ends the stream for now: nothing is traced until stopped is false again. */
+static void stop(struct traced_thread *t, unsigned vcpu)
+{
+	t->has_split = false;
+	/* A thread that missed a thaw while it slept has no new trace. */
+	if (!t->stopped) {
+		tracing_publish_all(t, vcpu);
+		tracing_publish_lag(t, tracing_time(t));
+		t->stopped_truth = truth_count(vcpu) - t->tail;
+	}
+	t->last = NULL;
+	t->stopped = true;
+}
+
+static inline bool is_full(const struct traced_thread *t)
+{
+	return t->etm.head >= t->fill_end;
+}
+
+/* True unless the ring is full, which a disarm may have changed. */
+static bool continues(struct traced_thread *t)
+{
+	set_fill_end(t);
+	return !t->stopped || !is_full(t);
+}
+
 /* Obeys the control word after the daemon froze or thawed the rings. */
 static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 {
@@ -135,16 +169,8 @@ static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 		return;
 	}
 	if (word & 1) {
-		t->has_split = false;
-		/* A thread that missed a thaw while it slept has no new trace. */
-		if (!t->stopped) {
-			tracing_publish_all(t, vcpu);
-			tracing_publish_lag(t, tracing_time(t));
-			t->stopped_truth = truth_count(vcpu) - t->tail;
-		}
-		t->last = NULL;
-		t->stopped = true;
-	} else {
+		stop(t, vcpu);
+	} else if (continues(t)) {
 		if (tracing.truth && t->stopped)
 			truth_log_gap(vcpu, t->stopped_truth);
 		/* One that missed a freeze and its thaw continues its stream. */
@@ -157,6 +183,12 @@ static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 	}
 	t->seen = word;
 	atomic_store(&t->slot->seen, word);
+}
+
+/* The end of the ring counts as a sync point, so that the fast path has one comparison for both. */
+static void set_next_sync(struct traced_thread *t)
+{
+	t->next_sync = MIN(t->etm.head + tracing.sync_bytes, t->fill_end);
 }
 
 /* Tracing starts or restarts at address. */
@@ -183,7 +215,7 @@ static void trace_begin(struct traced_thread *t, uint64_t address)
 		etm_exception_return(&t->etm);
 	if (t->etm.head >= t->next_sync) {
 		etm_sync(&t->etm, now, address, true);
-		t->next_sync = t->etm.head + tracing.sync_bytes;
+		set_next_sync(t);
 	} else {
 		etm_trace_on(&t->etm, address);
 		etm_timestamp(&t->etm, now);
@@ -286,7 +318,7 @@ static void between_blocks(struct traced_thread *t, uint64_t next)
 	/* A sync point has the address of the next instruction: emit one only if a decoder has walked up to it. */
 	if (t->etm.head >= t->next_sync && t->tail == 0) {
 		etm_sync(&t->etm, tracing_time(t), next, false);
-		t->next_sync = t->etm.head + tracing.sync_bytes;
+		set_next_sync(t);
 		t->period = tracing.period_blocks;
 	} else if (t->period == 0 || epoch != t->epoch) {
 		etm_timestamp(&t->etm, tracing_time(t));
@@ -323,6 +355,8 @@ static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const stru
 	}
 	if (t->watching)
 		watch_step(t, before, b->start);
+	if (!t->stopped && is_full(t))
+		stop(t, vcpu);
 	if (t->stopped) {
 		t->untraced = b;
 		if (tracing.watching_signals && signals_delivered(tracing.base, b->start, &(struct delivery){ 0 }))
@@ -353,8 +387,14 @@ void tracing_block(unsigned vcpu, void *userdata)
 		return;
 	}
 	t->last = b;
-	if (__builtin_expect(--t->period == 0 || t->etm.head >= t->next_sync, 0))
-		between_blocks(t, b->start);
+	if (__builtin_expect(--t->period == 0 || t->etm.head >= t->next_sync, 0)) {
+		if (is_full(t)) {
+			stop(t, vcpu);
+			t->untraced = b;
+		} else {
+			between_blocks(t, b->start);
+		}
+	}
 	publish(t, vcpu);
 	if (__builtin_expect(t->watching, 0))
 		watch_step(t, last, b->start);

@@ -37,6 +37,7 @@ struct traced_thread {
 	uint32_t period; /* blocks until the next timestamp */
 	uint32_t tail;   /* instructions since the last packet that a decoder can walk to */
 	uint64_t next_sync;
+	uint64_t fill_end; /* the ring is full when head has reached it; UINT64_MAX in the mode ring */
 	uint64_t instructions;
 	uint64_t stopped_truth; /* traced instructions in the truth log at the last freeze */
 	struct thread_clock clock;

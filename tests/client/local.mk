@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 client_tests = tests/client/client.test tests/client/run.test tests/client/doctor.test tests/client/report.test \
 	tests/client/open.test tests/client/hunt.test tests/client/images.test tests/client/names.test tests/client/diff.test
-client_tests += tests/client/any-input.test tests/client/debug-files.test tests/client/crash.test tests/client/errors.test tests/client/screens.test tests/client/show.test tests/client/explain.test tests/client/list.test tests/client/arm.test tests/client/record.test tests/client/assert.test
+client_tests += tests/client/any-input.test tests/client/debug-files.test tests/client/crash.test tests/client/errors.test tests/client/screens.test tests/client/show.test tests/client/explain.test tests/client/list.test tests/client/arm.test tests/client/modes.test tests/client/record.test tests/client/assert.test
 client_tests += tests/client/metrics.test tests/client/bundle.test tests/client/selftest.test
 check_PROGRAMS += tests/client/unit-behaviour tests/client/unit-spread tests/client/unit-names
 tests_client_unit_behaviour_SOURCES = tests/client/unit-behaviour.c client/behaviour.c client/comparison.c client/spread.c

@@ -192,7 +192,7 @@ static void keep_thread(const struct emu_source *s, uint32_t n, const struct slo
 
 	emu_fill_thread(s, o, t);
 	t->acknowledged = !alive || o->state != EMU_RUNNING || o->seen == s->control;
-	if (s->virtual_clock && o->state == EMU_IDLE)
+	if (s->virtual_clock && o->state == EMU_IDLE && !o->full)
 		t->until_ns = c->monotonic - o->lag_ns;
 	if (!t->acknowledged) {
 		bool left = cut_overwritten(s, n, r);

@@ -25,6 +25,7 @@ struct emu_source {
 	uint64_t watching_offset, slots_offset, log_offset, log_size, rings_offset, ring_size;
 	struct emu_regs regs;
 	bool virtual_clock;
+	bool fills;       /* EMU_MODE_FILL */
 	uint32_t control; /* value stored last; even: armed */
 	_Atomic bool paused;
 	/*
@@ -44,6 +45,7 @@ struct slot_state {
 	uint32_t state, seen, tid, serial;
 	char name[EMU_NAME_SIZE + 1];
 	uint64_t start_ns, end_ns, base_ns, lag_ns, head, instructions, truth, pending;
+	bool full;     /* in the mode fill: the thread has stopped, or stops at its next block */
 	uint64_t from; /* position of the first valid byte; the last is before head */
 };
 

@@ -76,6 +76,8 @@ void emu_parse_slot(const struct emu_source *s, const struct emu_slot *raw, uint
 	skip = atomic_load(&s->skip[n]);
 	if (atomic_load(&s->skip_serial[n]) == o.serial && skip > o.from)
 		o.from = MIN(skip, o.head);
+	/* The writer stops at this position (lib/emu/tracing.c). */
+	o.full = s->fills && o.head - o.from >= s->ring_size - EMU_FILL_MARGIN;
 	*ret = o;
 }
 

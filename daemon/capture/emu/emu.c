@@ -134,6 +134,7 @@ int emu_source_new(int memfd, uid_t uid, struct emu_about *ret_about, struct cap
 	s->rings_offset = h->rings_offset;
 	s->ring_size = h->ring_size;
 	s->regs = h->regs;
+	s->fills = h->regs.mode == EMU_MODE_FILL;
 	s->virtual_clock = h->clock == EMU_CLOCK_VIRTUAL;
 	s->control = atomic_load(&h->control);
 	s->skip_serial = calloc(h->n_rings, sizeof(*s->skip_serial));
@@ -234,6 +235,7 @@ void emu_fill_thread(const struct emu_source *s, const struct slot_state *o, str
 		.truth = o->truth,
 		.wrapped = o->from > 0,
 		.running = o->state == EMU_RUNNING || o->state == EMU_IDLE,
+		.full = o->full,
 	};
 	memcpy(ret->name, o->name, sizeof(ret->name));
 }
@@ -280,8 +282,26 @@ static bool emu_holds(struct capture_source *source)
 	return false;
 }
 
+/* Returns the number of threads whose rings are full in the mode fill. */
+static uint64_t count_full(const struct emu_source *s)
+{
+	_cleanup_free_ uint8_t *slots = NULL;
+	uint64_t full = 0;
+
+	if (!s->fills || emu_copy_slots(s, &slots) < 0)
+		return 0;
+	for (uint32_t n = 0; n < s->n_rings; n++) {
+		struct slot_state o;
+
+		emu_parse_slot(s, emu_raw_slot(s, slots, n), n, &o);
+		full += o.state != EMU_FREE && o.full;
+	}
+	return full;
+}
+
 void emu_missing(struct capture_source *source, struct buf *b)
 {
+	uint64_t full = count_full(emu_source_of(source));
 	struct emu_header h;
 	uint64_t lost, threads;
 
@@ -291,6 +311,11 @@ void emu_missing(struct capture_source *source, struct buf *b)
 	if (lost) {
 		buf_printf(b, "%llu records of mappings and code were lost: the log was full",
 			   (unsigned long long)lost);
+		buf_u8(b, 0);
+	}
+	if (full) {
+		buf_printf(b, "%llu threads have filled their rings, and are recorded no longer (mode fill)",
+			   (unsigned long long)full);
 		buf_u8(b, 0);
 	}
 	if (threads) {
@@ -317,6 +342,7 @@ static int emu_check(struct capture_source *source, const struct capture_options
 	const struct capture_options have = { .cycles = s->regs.configr & ETM_CONFIGR_CCI,
 					      .no_timestamps = !(s->regs.configr & ETM_CONFIGR_TS),
 					      .no_contexts = !(s->regs.configr & ETM_CONFIGR_CID),
+					      .mode = s->fills ? CAPTURE_MODE_FILL : CAPTURE_MODE_RING,
 					      .ring_size = s->ring_size };
 
 	if (wanted->kernel || wanted->filter || wanted->sink)

@@ -207,6 +207,10 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 
 		is_etm4 &= kind == TOPOLOGY_ETMV4 || kind == TOPOLOGY_ETE;
 	}
+	if (o->mode == CAPTURE_MODE_FILL)
+		return reason_set(why, -ENOTSUP,
+				  "mode fill is one of the emulated trace unit: rings of trace units "
+				  "overwrite their oldest trace");
 	if (o->cycles && (!all_offer(t, p, has_cycles) || !set_format(t, p, TOPOLOGY_CYCACC, 1)))
 		return reason_set(why, -ENOTSUP, "the trace units cannot count cycles");
 	configr |= o->cycles ? CONFIGR_CYCLES : 0;
