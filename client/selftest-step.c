@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The truth of csight selftest on hardware: each instruction that the known program executes, by single steps. */
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/elf.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
