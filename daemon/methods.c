@@ -105,33 +105,40 @@ static bool get_first(struct call *c, uint64_t *ret)
 	return false;
 }
 
-/* Replies with one page of a list, of which at has been reached of all items. */
-static void reply_page(struct call *c, const char *name, json_object *list, uint64_t next, uint64_t all)
+/*
+ * Replies with one page of a list. next: the number of the item that the next page begins with; 0: there is none. Items
+ * keep their numbers when others are removed.
+ */
+static void reply_page(struct call *c, const char *name, json_object *list, uint64_t next)
 {
 	json_object *o = json_object_new_object();
 
 	json_add(o, name, list);
-	if (next < all)
+	if (next)
 		json_add_u64(o, "next", next);
 	call_reply(c, o);
 }
 
 static void do_list_targets(struct daemon *d, struct call *c, struct methods_subject *s)
 {
+	uint64_t first, next = 0;
 	json_object *list;
-	uint64_t first, n = 0;
 	struct target *t;
+	unsigned n = 0;
 
 	if (!get_first(c, &first))
 		return;
 	list = json_object_new_array();
-	TAILQ_FOREACH (t, target_list_all(d->targets), link)
-		if (policy_owns(c->by.uid, t->uid)) {
-			if (n >= first && n - first < TARGETS_A_PAGE)
-				json_array_add(list, wire_target(t));
-			n++;
+	TAILQ_FOREACH (t, target_list_all(d->targets), link) {
+		if (t->number < first || !policy_owns(c->by.uid, t->uid))
+			continue;
+		if (n++ == TARGETS_A_PAGE) {
+			next = t->number;
+			break;
 		}
-	reply_page(c, "targets", list, first + TARGETS_A_PAGE, n);
+		json_array_add(list, wire_target(t));
+	}
+	reply_page(c, "targets", list, next);
 }
 
 static void do_wait(struct daemon *d, struct call *c, struct methods_subject *s)
@@ -190,19 +197,23 @@ void methods_end(struct daemon *d)
 static void do_list_snapshots(struct daemon *d, struct call *c, struct methods_subject *s)
 {
 	const struct snapshot *snapshot;
-	uint64_t first, n = 0;
+	uint64_t first, next = 0;
 	json_object *list;
+	unsigned n = 0;
 
 	if (!get_first(c, &first))
 		return;
 	list = json_object_new_array();
-	TAILQ_FOREACH (snapshot, spool_list(d->spool), link)
-		if (policy_owns(c->by.uid, snapshot->uid)) {
-			if (n >= first && n - first < SNAPSHOTS_A_PAGE)
-				json_array_add(list, wire_snapshot_in_list(snapshot, spool_path(d->spool)));
-			n++;
+	TAILQ_FOREACH (snapshot, spool_list(d->spool), link) {
+		if (snapshot->number < first || !policy_owns(c->by.uid, snapshot->uid))
+			continue;
+		if (n++ == SNAPSHOTS_A_PAGE) {
+			next = snapshot->number;
+			break;
 		}
-	reply_page(c, "snapshots", list, first + SNAPSHOTS_A_PAGE, n);
+		json_array_add(list, wire_snapshot_in_list(snapshot, spool_path(d->spool)));
+	}
+	reply_page(c, "snapshots", list, next);
 }
 
 static void do_get_snapshot(struct daemon *d, struct call *c, struct methods_subject *s)

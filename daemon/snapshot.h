@@ -39,6 +39,7 @@ enum snapshot_change {
 struct snapshot {
 	unsigned refs;
 	TAILQ_ENTRY(snapshot) link; /* oldest first */
+	uint64_t number;            /* in the list; ascending */
 	char id[SNAPSHOT_ID_SIZE];
 	enum snapshot_state state;
 	pid_t pid;

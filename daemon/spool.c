@@ -26,6 +26,7 @@ struct spool {
 	int fd;
 	char *path;
 	struct snapshot_list list;
+	uint64_t last_number; /* of a snapshot */
 	TAILQ_HEAD(, removal) removals;
 	uint64_t unwritten;
 	void (*freed)(void *data);
@@ -160,6 +161,7 @@ static int list_directory(struct spool *s)
 {
 	int fd = openat(s->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct snapshot *snapshot;
 	struct dirent *e;
 
 	if (!dir)
@@ -172,6 +174,8 @@ static int list_directory(struct spool *s)
 			list_snapshot(s, e->d_name);
 		}
 	}
+	TAILQ_FOREACH (snapshot, &s->list, link)
+		snapshot->number = ++s->last_number;
 	return 0;
 }
 
@@ -290,6 +294,7 @@ void spool_insert(struct spool *s, struct snapshot *snapshot)
 {
 	snapshot_ref(snapshot);
 	TAILQ_INSERT_TAIL(&s->list, snapshot, link);
+	snapshot->number = ++s->last_number;
 }
 
 void spool_report(struct spool *s, const struct snapshot *snapshot, enum snapshot_change change)

@@ -22,6 +22,7 @@ enum { FILES_MAX = 1024, AGE_SECONDS = 5, CORE_DUMPED = 0x80 };
 struct target_list {
 	struct target_list_options o;
 	struct target_head list;
+	uint64_t last_number;
 	struct event *age;
 };
 
@@ -467,6 +468,7 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 			break;
 		}
 	TAILQ_INSERT_TAIL(&all->list, t, link);
+	t->number = ++all->last_number;
 	t->listed = true;
 	listen_to_exits(all);
 	*ret = target_ref(t);

@@ -24,6 +24,7 @@ struct target {
 	unsigned refs;
 	struct target_list *all;
 	TAILQ_ENTRY(target) link; /* oldest first */
+	uint64_t number;          /* in the list; ascending */
 	pid_t pid, parent;
 	uid_t uid;
 	gid_t gid;

@@ -183,6 +183,75 @@ static void test_gone(void)
 	close(pipes[1]);
 }
 
+static pid_t fork_program(void)
+{
+	int pipes[2];
+	pid_t pid;
+	char byte;
+
+	CHECK(pipe(pipes) == 0);
+	pid = fork();
+	if (pid == 0) {
+		struct fake f;
+
+		fake_make(&f);
+		byte = fake_hello(&f, &tested) == 0 ? 'y' : 'n';
+		(void)!write(pipes[1], &byte, 1);
+		pause();
+		_exit(0);
+	}
+	CHECK(read(pipes[0], &byte, 1) == 1 && byte == 'y');
+	close(pipes[0]);
+	close(pipes[1]);
+	return pid;
+}
+
+/* Returns the number of targets on a page, and the first one's process ID and number of the next page. */
+static size_t list_page(uint64_t first, int64_t *ret_pid, uint64_t *ret_next)
+{
+	struct varlink_reply reply;
+	json_object *list = NULL;
+	char parameters[64];
+	size_t n = 0;
+
+	snprintf(parameters, sizeof(parameters), "{\"first\": %llu}", (unsigned long long)first);
+	CHECK_STR(tested_call(&tested, "ListTargets", parameters, &reply), "");
+	*ret_pid = 0;
+	*ret_next = 0;
+	if (CHECK(json_get(reply.parameters, "targets", json_type_array, &list) == 0)) {
+		n = json_object_array_length(list);
+		json_get_i64(json_object_array_get_idx(list, 0), "pid", ret_pid);
+	}
+	json_get_u64(reply.parameters, "next", ret_next);
+	varlink_reply_done(&reply);
+	return n;
+}
+
+/* A target that goes while a caller reads a list page by page hides no other. */
+static void test_pages(void)
+{
+	enum { PROGRAMS = 18, PAGE = 16 };
+	pid_t pids[PROGRAMS];
+	uint64_t next, end;
+	int64_t pid;
+
+	for (unsigned i = 0; i < PROGRAMS; i++)
+		pids[i] = fork_program();
+	CHECK_EQ(list_page(0, &pid, &next), PAGE);
+	CHECK(pid == pids[0] && next);
+	kill(pids[0], SIGKILL);
+	waitpid(pids[0], NULL, 0);
+	for (unsigned i = 0; i < 1000 && list_page(0, &pid, &end) == PAGE && pid == pids[0]; i++)
+		usleep(1000);
+	CHECK_EQ(pid, pids[1]);
+	CHECK_EQ(list_page(next, &pid, &end), PROGRAMS - PAGE);
+	CHECK(pid == pids[PAGE] && !end);
+	for (unsigned i = 1; i < PROGRAMS; i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, 0);
+	}
+}
+
 /* A spool at its limit: the oldest snapshots are removed, the newest one stays. */
 static void test_quota(void)
 {
@@ -446,6 +515,7 @@ int main(void)
 	test_freezes();
 	test_disobedient();
 	test_disarm();
+	test_pages();
 	after = settled_descriptors(before);
 	if (!CHECK(after <= before))
 		printf("# descriptors before %d, after %d\n", before, after);
