@@ -31,7 +31,7 @@ static inline uint64_t rotate(uint64_t v, unsigned bits)
 	return v >> bits | v << (64 - bits);
 }
 
-/* The function G of RFC 7693, 3.1, on a column or diagonal. */
+/* Applies the function G of RFC 7693, 3.1, to a column or diagonal. */
 static inline void mix(uint64_t v[16], const uint8_t at[4], uint64_t x, uint64_t y)
 {
 	uint64_t a = v[at[0]], b = v[at[1]], c = v[at[2]], d = v[at[3]];

@@ -8,7 +8,7 @@
 
 #include "lib/base/buf.h"
 
-/* The value of a lower-case hexadecimal digit; -1 for any other character. */
+/* Returns the value of a lower-case hexadecimal digit; -1 for any other character. */
 static inline int hex_digit(char c)
 {
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;

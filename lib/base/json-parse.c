@@ -29,7 +29,7 @@ static void skip_blanks(struct json_parser *p)
 		p->at++;
 }
 
-/* True, and after it, if the next character is c. */
+/* Returns true, and moves past it, if the next character is c. */
 static bool take(struct json_parser *p, char c)
 {
 	if (p->at == p->end || *p->at != c)
@@ -95,7 +95,7 @@ static int parse_number(struct json_parser *p, json_object **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-/* The four digits after \u. */
+/* Parses the four digits after \u. */
 static int parse_unit(struct json_parser *p, uint32_t *ret)
 {
 	*ret = 0;
@@ -131,7 +131,7 @@ static void put_utf8(struct buf *b, uint32_t c)
 	buf_u8(b, (uint8_t)(0x80 | (c & 0x3f)));
 }
 
-/* After \u. A half of a surrogate pair without the other becomes U+FFFD. */
+/* Parses what follows \u. One half of a surrogate pair without the other becomes U+FFFD. */
 static int parse_code_point(struct json_parser *p)
 {
 	uint32_t c, low;
@@ -170,7 +170,7 @@ static int parse_escape(struct json_parser *p)
 	return 0;
 }
 
-/* One character that is no escape. The text has no NUL behind its end, which escape_utf8() wants. */
+/* Parses one character other than an escape. The copy has the NUL that escape_utf8() needs; the text may have none. */
 static int parse_character(struct json_parser *p)
 {
 	unsigned char c[5] = { 0 };
@@ -243,7 +243,7 @@ static int parse_item(struct json_parser *p, json_object *array)
 	return 0;
 }
 
-/* The members of an object or the items of an array, after its opening bracket. */
+/* Parses the members of an object or the items of an array, up to its closing bracket `end`, and adds them to `to`. */
 static int parse_list(struct json_parser *p, json_object *to, char end)
 {
 	int rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* json-c's own writer ignores that memory runs out: its text then lacks a part. */
+/* json-c's own writer does not report that memory ran out: its text then lacks a part. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

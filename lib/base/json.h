@@ -44,17 +44,18 @@ void json_array_add(json_object *array, json_object *v);
 
 void json_array_add_null(json_object *array);
 
-/* True if memory ran out while members were added to o, or to one of them before that was added. */
+/* Returns true if memory ran out while members were added to o, or to an object or array before o received it. */
 bool json_is_incomplete(json_object *o);
 
 /* 0 for NULL. */
 size_t json_array_size(json_object *array);
 
-/*
- * Returns the text, to be freed; NULL: out of memory, now or while it was made. Control characters and others that a
- * terminal should not get are escaped.
- */
 enum json_form { JSON_PLAIN = 0, JSON_PRETTY = 1, JSON_SLASHES = 2 /* escaped, for a text within HTML */ };
+
+/*
+ * Returns o as text, which the caller frees. form: bits of enum json_form. NULL: memory ran out, now or while o was
+ * made. Control characters and others that a terminal should not get are escaped.
+ */
 char *json_text(json_object *o, unsigned form);
 
 /* A NULL text adds nothing. A number above INT64_MAX becomes INT64_MAX, which readers can represent. */

@@ -16,7 +16,7 @@ void log_setup(const char *name, int level);
 /* Returns whether standard error goes to the journal. */
 bool log_in_journal(void);
 
-/* Copies the last message of LOG_ERR or worse, cut if need be. False: there is none. */
+/* Copies the last message of LOG_ERR or worse, cut to size. Returns false if there was none. */
 bool log_last_error(char *ret, size_t size);
 
 void log_at(int priority, const char *fmt, ...) _printf_(2, 3);

@@ -11,7 +11,7 @@ int parse_i64(const char *text, int64_t min, int64_t max, int64_t *ret);
 /* Decimal or hexadecimal with 0x, at most max. */
 int parse_u64(const char *text, uint64_t max, uint64_t *ret);
 
-/* A number of bytes: decimal, and one of K, M, G, T for powers of 1024. */
+/* Parses a number of bytes: decimal, with an optional K, M, G or T for powers of 1024. */
 int parse_size(const char *text, uint64_t *ret);
 
 #endif

@@ -25,10 +25,10 @@ int path_user_spool(char *ret, size_t size);
 /* $XDG_CACHE_HOME/csight, else $HOME/.cache/csight, else -ENOENT. */
 int path_user_cache(char *ret, size_t size);
 
-/* Finds a program of this name on the PATH, as a shell does. */
+/* Finds a program of this name on the PATH, as a shell does. Returns false if there is none. */
 bool path_find_program(const char *name, char *ret, size_t size);
 
-/* The socket at which emulated programs register: the control socket's path and ".emu". */
+/* Makes the path of the socket at which emulated programs register: the control socket's path and ".emu". */
 int path_emu_socket(const char *socket, char *ret, size_t size);
 
 /*
@@ -37,7 +37,7 @@ int path_emu_socket(const char *socket, char *ret, size_t size);
  */
 int path_make_dir(const char *path, unsigned mode, bool parents);
 
-/* A helper program or plugin: beside this executable (in a build tree), else in installed_dir. -ENOENT, -EACCES. */
+/* Finds a helper program or plugin: beside this executable (a build tree), else in installed_dir. -ENOENT, -EACCES. */
 int path_helper(const char *name, const char *installed_dir, char *ret, size_t size);
 
 #endif

@@ -20,7 +20,7 @@ static unsigned bucket_of(uint64_t value)
 }
 
 /* Returns the largest value of a bucket. */
-static uint64_t end_of(unsigned bucket)
+static uint64_t largest_in(unsigned bucket)
 {
 	unsigned octave = bucket / QUANTILE_STEPS;
 
@@ -31,7 +31,8 @@ static uint64_t end_of(unsigned bucket)
 	return (((uint64_t)QUANTILE_STEPS + bucket % QUANTILE_STEPS + 1) << (octave - 1)) - 1;
 }
 
-static uint64_t limit_of(const struct quantile *q)
+/* Returns the 99th percentile of the complete seconds, or UINT64_MAX where they have too few values. */
+static uint64_t percentile_of(const struct quantile *q)
 {
 	uint64_t all = 0, n = 0;
 	unsigned i = 0;
@@ -42,11 +43,11 @@ static uint64_t limit_of(const struct quantile *q)
 		return UINT64_MAX;
 	while ((n += q->total[i]) * 100 < all * PERCENT)
 		i++;
-	return end_of(i);
+	return largest_in(i);
 }
 
-/* The second is complete; the next one takes the place of the oldest. */
-static void complete(struct quantile *q)
+/* Ends the current second: adds its histogram to the total, and begins the next one in the place of the oldest. */
+static void complete_second(struct quantile *q)
 {
 	const uint32_t *is = q->seconds[q->second++ % ELEMENTS(q->seconds)];
 	uint32_t *oldest = q->seconds[q->second % ELEMENTS(q->seconds)];
@@ -66,9 +67,9 @@ bool quantile_add(struct quantile *q, uint64_t now, uint64_t value)
 		q->second = second;
 	}
 	while (q->second < second)
-		complete(q);
+		complete_second(q);
 	if (turned)
-		q->limit = limit_of(q);
+		q->limit = percentile_of(q);
 	q->seconds[q->second % ELEMENTS(q->seconds)][bucket_of(value)]++;
 	return value > q->limit;
 }

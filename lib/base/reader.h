@@ -28,10 +28,10 @@ int rd_u16(struct reader *r, uint16_t *ret);
 int rd_u32(struct reader *r, uint32_t *ret);
 int rd_u64(struct reader *r, uint64_t *ret);
 
-/* Unsigned LEB128 as protocol buffers write it: at most ten bytes, and 64 bits. */
+/* Reads unsigned LEB128 as protocol buffers write it: at most ten bytes, and 64 bits. */
 int rd_long_varint(struct reader *r, uint64_t *ret);
 
-/* The same, inline for numbers of up to two bytes, which are the most frequent. */
+/* Reads the same as rd_long_varint(), inline for numbers of up to two bytes, which are the most frequent. */
 static inline int rd_varint(struct reader *r, uint64_t *ret)
 {
 	if (rd_left(r) < 2 || (r->at[0] & r->at[1] & 0x80))
@@ -55,7 +55,7 @@ int rd_sub(struct reader *r, size_t size, struct reader *ret);
 
 int rd_skip(struct reader *r, size_t size);
 
-/* A string whose NUL lies within the remaining bytes; consumes the NUL. */
+/* Reads a string whose NUL lies within the remaining bytes; consumes the NUL. */
 int rd_str(struct reader *r, const char **ret);
 
 /* Copies size bytes to ret, for structures of fixed layout. */
