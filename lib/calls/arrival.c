@@ -201,7 +201,7 @@ static int unwind_to_function(struct calls *c, uint64_t addr, bool exact)
 	if (depth == SIZE_MAX)
 		return -ENOENT;
 	rc = calls_pop_to(c, depth, LEAVE_UNWOUND);
-	/* It may as well have been an older one. */
+	/* Control may as well have come to a frame that is older than the segment. */
 	if (rc == 0 && guessed && depth == 1 && calls_top(c)->anchor == ANCHOR_NONE)
 		rc = calls_set_was_uncertain(c);
 	return rc < 0 || outermost == depth ? rc : calls_set_uncertain(c);
@@ -244,9 +244,10 @@ static int leave_by_stack_change(struct calls *c, uint64_t addr)
 {
 	const struct region *to = c->here.region;
 	/*
-	 * A frame that is older than the segment may have been prepared for addr unseen, and a function that saves the
-	 * stack pointer itself may be prepared without a call. In these cases any frame of the function will do. For
-	 * exceptions, tables show which frames are prepared.
+	 * exact: only a frame of which it is known that it expects a jump to addr will do; otherwise any frame of the
+	 * function. A frame that is older than the segment may have called setjmp() before the segment, and a function
+	 * that saves the stack pointer itself does so without a call, so for these it is unknown. For exceptions it is
+	 * known from the tables.
 	 */
 	bool exact =
 	    (c->stack[0].function != to || region_is_landing(to, addr)) && !(to->stack_use & UNWIND_SAVES_STACK);

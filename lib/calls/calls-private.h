@@ -39,8 +39,8 @@ struct calls_frame {
 	bool resolves; /* the resolver of lazy binding, entered from the first entry of a PLT */
 	bool exits;    /* an exit from compiled code, until its call has returned: a part of the interpreter */
 	/*
-	 * It jumped by a return, for which it set the link register: unless its return address is on the stack, it does
-	 * not return there.
+	 * The function set the link register to another address and jumped by a return. So it will not return to its
+	 * caller, unless the return address is on the stack as well.
 	 */
 	bool overwritten;
 	bool folded;       /* tail calls replace one another in the first function of the chain */
@@ -149,7 +149,7 @@ int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, 
 /* Leaves the frame on top, with its tail callers. */
 int calls_pop(struct calls *c, enum leave_kind kind);
 
-/* The function on top becomes a tail caller, and another one takes its place. */
+/* Makes the function on top a tail caller; another function takes its place. */
 int calls_push_callee(struct calls *c, enum call_kind kind, const struct region *function,
 		      const struct inlined *inlined);
 
@@ -163,8 +163,8 @@ int calls_pop_to(struct calls *c, size_t depth, enum leave_kind last);
 int calls_pop_all(struct calls *c, enum leave_kind kind);
 
 /*
- * Returns the number of frames below the innermost one with this anchor, or SIZE_MAX. Frames whose return address was
- * overwritten come last.
+ * Finds the innermost frame with this anchor; one whose return address was overwritten only if there is no other.
+ * Returns the number of frames that are older than it, or SIZE_MAX.
  */
 size_t calls_find_anchor(const struct calls *c, enum anchor anchor, uint64_t address);
 
@@ -217,7 +217,7 @@ int calls_segment(struct calls *c);
 /* arrival.c: control arrives at addr, which c->here describes, other than by a step within the function on top. */
 int arrival_transfer(struct calls *c, uint64_t addr);
 
-/* The same for a jump, or for one function continuing into the next. */
+/* As arrival_transfer(), for a jump, or for one function that continues into the next. */
 int arrival_jump(struct calls *c, uint64_t addr);
 
 /* compiled.c: returns true if r is code that a compiler made while the program ran. */
@@ -226,12 +226,12 @@ bool compiled_region(const struct region *r);
 /* Returns true if the call that has brought control to addr, which c->here describes, is an exit from compiled code. */
 bool compiled_exits(const struct calls *c, uint64_t addr);
 
-/* The frame on top is an exit, and continues the interpreter: leaves the compiled code. */
+/* Handles a jump of the frame on top, an exit, into the interpreter: leaves the compiled code. */
 int compiled_leave(struct calls *c);
 
 /*
- * A frame whose return address was overwritten jumps to where control is: if that is compiled code, which replaces the
- * frame's caller, leaves the frame.
+ * Handles a jump of the function on top, whose return address was overwritten. If the jump leads to compiled code, that
+ * code replaces the caller of the function on top, and the frame on top is left.
  */
 int compiled_replace(struct calls *c);
 
@@ -270,7 +270,7 @@ int fibres_switch(struct calls *c, uint64_t address);
 /* Returns true if a later switch could come back to the present stack. */
 bool fibres_can_return(const struct calls *c);
 
-/* Switches to a stack that has not been seen before. */
+/* Saves the current stack if a switch may come back to it, and begins an unknown one. */
 int fibres_begin(struct calls *c);
 
 /*

@@ -197,7 +197,7 @@ static int on_range(struct calls *c, const struct element *e)
 
 	if (rc == 0)
 		rc = arrive(c, e->range.start);
-	/* Behind a call or a return, no memo saves as much as it costs. */
+	/* For the first range after a call or a return, a memo costs more than it saves. */
 	if (rc == 0 && !stays && is_plain(c, last_instruction(e))) {
 		rc = update_inlined(c, e->range.start, false);
 	} else {
@@ -296,7 +296,7 @@ static int on_call_time(struct calls *c, uint64_t time)
 	return rc < 0 || !why ? rc : calls_emit(c, CALL_EVENT_LEAVE, LEAVE_RETURN, why);
 }
 
-/* The trace ends in a system call: it is blocked until then. */
+/* Handles a trace that ends in a system call: the call is blocked until the end of the trace. */
 static int end_in_call(struct calls *c)
 {
 	int rc = emit_off_cpu(c, &calls_waiting);

@@ -7,9 +7,10 @@
  * stub at its end, which stores the link register and calls the exit handler. That is in the middle of the interpreter,
  * makes one call, restores the stack pointer, and continues the interpreter.
  *
- * V8 replaces a function that it interprets by its compiled code while that runs: the interpreter's handler of a
- * backward jump, or a function that the older code called, sets the link register to the next instruction, returns to
- * that, and jumps to the compiled code. That goes on in the frame of the function, and returns to its caller.
+ * V8 replaces a function by its compiled code while the function runs: the interpreter's handler of a backward jump, or
+ * a function that the older code called, sets the link register to the next instruction, executes a return to that
+ * instruction, and jumps to the compiled code. The compiled code continues in the frame of the replaced function, and
+ * returns to its caller.
  */
 #include "lib/calls/calls-private.h"
 

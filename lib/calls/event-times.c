@@ -161,9 +161,9 @@ static bool is_stub(const struct pending_event *item)
 }
 
 /*
- * Emits the pending events in the interval from s->time to end, and begins the next interval there. hold: a last event
- * that enters a stub remains pending, so that event_times_retarget() can name its function. Its position is before the
- * next interval; its time is the begin of that.
+ * Emits the pending events in the interval from s->time to end, and begins the next interval there. bound: the largest
+ * error of their times. hold: a last event that enters a stub remains pending, so that event_times_retarget() can name
+ * its function; its position is before the next interval, and its time the beginning of the next interval.
  */
 static int emit_items(struct event_times *s, uint64_t pos, uint64_t end, uint64_t bound, bool hold)
 {
@@ -207,6 +207,7 @@ static int emit_items(struct event_times *s, uint64_t pos, uint64_t end, uint64_
 	return rc;
 }
 
+/* Emits the pending events up to end, but for a last one that enters a stub. */
 static int emit_pending(struct event_times *s, uint64_t pos, uint64_t end, uint64_t bound)
 {
 	return emit_items(s, pos, end, bound, true);
@@ -234,7 +235,7 @@ static int emit_pause(struct event_times *s, struct pause_place *p, const struct
 	own.pos = p->pos;
 	s->n = n;
 	s->waits = p->waits;
-	/* A stub that remained pending has its position before the interval. */
+	/* The position of a stub that remained pending is before the interval. */
 	rc = emit_items(s, MAX(p->pos, s->pos), pause->from, bound, false);
 	own.function = pause->preempted ? &calls_preempted : &calls_waiting;
 	if (rc == 0)
@@ -374,7 +375,7 @@ void event_times_add_wait(struct event_times *s)
 	s->uncounted = true;
 }
 
-/* The largest error of an event in the interval that ends at a timestamp. */
+/* Returns the largest error of an event in the interval that ends at a timestamp. */
 static uint64_t interval_bound(const struct event_times *s, uint64_t instructions, uint64_t time)
 {
 	uint64_t length = time - MIN(time, s->time);

@@ -164,7 +164,7 @@ static void drop_first_candidate(struct fibres *f)
 		fibre_drop(f, first);
 }
 
-/* Leaves the current stack, which has been saved where it matters, for one that is unknown. */
+/* Leaves the current stack, which the caller has saved if a switch may come back to it, and begins an unknown one. */
 static int begin_stack(struct calls *c)
 {
 	int rc = leave_stack(c);
@@ -190,8 +190,9 @@ int fibres_begin(struct calls *c)
 }
 
 /*
- * The stack is none of the candidates, which still wait: the thread is on one that it has not left itself, or that it
- * left unseen. From here on this may happen at each switch, and stacks that it left may have gone on in another thread.
+ * Decides that the current stack is none of the candidates, which remain saved: the thread is on a stack that another
+ * thread left, or that it left itself without a trace of that. From here on each switch may lead to such a stack, and
+ * the stacks that this thread left may be in use by another one.
  */
 static int refute_candidates(struct calls *c)
 {
@@ -222,8 +223,8 @@ static int enter_first_candidate(struct calls *c)
 	return rc < 0 ? rc : calls_set_certain(c);
 }
 
-/* The thread seems to come back to the stack that it is on, and no other candidate is known. */
-static int return_to_own(struct calls *c, size_t resume_depth)
+/* Saves the current stack and makes it the only candidate: the thread seems to come back to the stack that it is on. */
+static int make_own_candidate(struct calls *c, size_t resume_depth)
 {
 	struct fibres *f = &c->fibres;
 	int rc = fibre_save(c);
@@ -249,7 +250,7 @@ int fibres_switch(struct calls *c, uint64_t address)
 		f->n_candidates += f->list[i].candidate;
 	}
 	if (!f->n_candidates)
-		return own != SIZE_MAX && own + FRAMES_SELF_SWITCH < depth ? return_to_own(c, own) : 0;
+		return own != SIZE_MAX && own + FRAMES_SELF_SWITCH < depth ? make_own_candidate(c, own) : 0;
 	rc = fibres_can_return(c) ? fibre_save(c) : 0;
 	if (rc == 0)
 		rc = leave_stack(c);
