@@ -39,7 +39,7 @@ int address_space_seal(struct address_space *s);
 const struct space_mapping *address_space_find(const struct address_space *s, uint64_t addr, uint64_t time,
 					       uint64_t *ret_end);
 
-/* The number of mappings added up to time: it differs between two times if any mapping changed between them. */
+/* Returns the number of mappings added up to time: it differs between two times if any mapping changed between them. */
 size_t address_space_count_until(const struct address_space *s, uint64_t time);
 
 #endif

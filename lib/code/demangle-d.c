@@ -69,7 +69,7 @@ static const char *parse_back_reference(struct d_name *d)
 	return n && n <= (size_t)(q - d->begin) ? q - n : NULL;
 }
 
-/* Does a name start here? A back reference may also be one to a type. */
+/* Returns whether a name starts here. A back reference may also be one to a type. */
 static bool is_symbol(const struct d_name *d)
 {
 	struct d_name ahead = { .begin = d->begin, .at = d->at };

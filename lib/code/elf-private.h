@@ -39,7 +39,7 @@ struct elf {
 /* Charges the budget for bytes of the file, before libelf allocates memory for them. */
 int elf_charge(struct elf *e, uint64_t offset, uint64_t size);
 
-/* The error of a call of libelf, which errno was set to 0 before: the numbers of libelf itself are not public. */
+/* Returns the error of a call of libelf, before which errno was 0: the numbers of libelf itself are not public. */
 static inline int elf_libelf_error(void)
 {
 	return errno == ENOMEM ? -ENOMEM : errno == EIO ? -EIO : -EBADMSG;

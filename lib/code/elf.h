@@ -99,18 +99,18 @@ static inline void elf_freep(struct elf **e)
 
 const struct elf_identity *elf_identity(const struct elf *e);
 
-/* The name of a machine for messages, or "another machine". */
+/* Returns the name of a machine for messages, or "another machine". */
 const char *elf_machine_name(uint16_t machine);
 
 const struct elf_segment *elf_segments(const struct elf *e, size_t *ret_n);
 
-/* The first segment of a type, or NULL. */
+/* Returns the first segment of a type, or NULL. */
 const struct elf_segment *elf_segment(const struct elf *e, uint32_t type);
 
 /* Converts an address into a file offset; *ret_left is the number of bytes of its segment from there on. */
 int elf_offset(const struct elf *e, uint64_t address, uint64_t *ret, uint64_t *ret_left);
 
-/* The converse. */
+/* Converts a file offset into an address. */
 int elf_address(const struct elf *e, uint64_t offset, uint64_t *ret);
 
 /* True of a file that has the segments of a program but not the bytes of its code, as debug files are. */
@@ -122,14 +122,14 @@ int elf_bytes(struct elf *e, uint64_t offset, uint64_t size, struct reader *ret)
 /* The section table, read at the first call. A file may have none: 0 with *ret_n = 0. */
 int elf_sections(struct elf *e, const struct elf_section **ret, size_t *ret_n);
 
-/* The section of an index, or NULL. */
+/* Returns the section of an index, or NULL. */
 const struct elf_section *elf_section(struct elf *e, uint64_t index);
 
-/* The first section of a type or name. */
+/* Finds the first section of a type or name. */
 int elf_section_of_type(struct elf *e, uint32_t type, const struct elf_section **ret);
 int elf_section_named(struct elf *e, const char *name, const struct elf_section **ret);
 
-/* The contents of a section, decompressed if the file has it compressed; empty for one without bytes in the file. */
+/* Reads a section, decompressed if the file has it compressed; empty for one without bytes in the file. */
 int elf_contents(struct elf *e, const struct elf_section *section, struct reader *ret);
 
 /* Appends the contents of a section to a buffer. They are read into it directly, for sections that are kept elsewhere.
@@ -144,7 +144,7 @@ int elf_relocations(struct elf *e, const struct elf_section *section, struct elf
 bool elf_table_symbol(const struct elf_table *t, size_t index, struct elf_symbol *ret);
 bool elf_table_relocation(const struct elf_table *t, size_t index, uint64_t *ret_symbol);
 
-/* The value of a defined symbol of .symtab, found by its name. */
+/* Finds the value of a defined symbol of .symtab by its name. */
 int elf_symbol_value(struct elf *e, const char *name, uint64_t *ret);
 
 /* The size of the build-id, from a note segment or else a note section; 0: none. That of kernel memory (a core file) is

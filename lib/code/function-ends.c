@@ -18,13 +18,13 @@ struct walk {
 	size_t n_todo, todo_room;
 	struct function_ends *ret;
 	struct reason *why;
-	int failed; /* the first reason why the ends are unknown; the walk goes on, for loops */
+	int failed; /* why the ends are unknown, the first error; the walk goes on, to set ret->loops */
 };
 
 #define FAIL(w, ...) ((w)->failed = (w)->failed ? (w)->failed : reason_set((w)->why, __VA_ARGS__))
 
-/* Returns false if the address was seen before, or if too many were. */
-static bool see(struct walk *w, uint64_t at)
+/* Adds an address to the set. Returns false if it is in it already, or the set is full. */
+static bool add_seen(struct walk *w, uint64_t at)
 {
 	size_t room = 2 * FUNCTION_ENDS_INSTRUCTIONS_MAX, i = (size_t)(at / 4 * 0x9e3779b97f4a7c15ull >> 32) % room;
 
@@ -68,8 +68,8 @@ static void add_end(struct walk *w, uint64_t at)
 		FAIL(w, -E2BIG, "it returns at more than %zu instructions", ret->room);
 }
 
-/* Handles an indirect branch that is no call. */
-static void leave(struct walk *w, uint64_t at, uint32_t op)
+/* Handles an indirect branch that is no call: adds an end, or sets why the ends are unknown. */
+static void handle_indirect(struct walk *w, uint64_t at, uint32_t op)
 {
 	bool names_register = !(op >> 11 & 1); /* RETAA and RETAB do not */
 
@@ -81,7 +81,7 @@ static void leave(struct walk *w, uint64_t at, uint32_t op)
 		add_end(w, at);
 }
 
-/* Follows straight code. */
+/* Follows the code at an address up to where it does not go on; adds targets of branches and ends to w. */
 static int follow(struct walk *w, uint64_t at, bool (*read)(void *data, uint64_t at, uint32_t *ret), void *data)
 {
 	bool inside = at >= w->start && at < w->end, link;
@@ -89,8 +89,8 @@ static int follow(struct walk *w, uint64_t at, bool (*read)(void *data, uint64_t
 	uint32_t op;
 	int rc = 0;
 
-	/* A function does not run on into the next one: a call at its end does not return. */
-	while (rc == 0 && (!inside || at < w->end) && see(w, at)) {
+	/* Control does not run on into the next function: a call at the end of this one does not return. */
+	while (rc == 0 && (!inside || at < w->end) && add_seen(w, at)) {
 		if (!read(data, at, &op)) {
 			FAIL(w, -EOPNOTSUPP, "it goes on where there is no code, at 0x%" PRIx64, at);
 			return 0;
@@ -108,7 +108,7 @@ static int follow(struct walk *w, uint64_t at, bool (*read)(void *data, uint64_t
 		case A64_INDIRECT:
 			if (link)
 				break;
-			leave(w, at, op);
+			handle_indirect(w, at, op);
 			return 0;
 		default:
 			break;

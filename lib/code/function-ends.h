@@ -21,9 +21,10 @@ struct function_ends {
 };
 
 /*
- * start, end: of the function, in the code that read() returns an instruction of (false: there is none). ret has places
- * and room. -EOPNOTSUPP: it leaves in a way that does not show where it returns, -E2BIG: there are too many ends, or it
- * is too large; both with why.
+ * Finds the ends of the function [start, end). read() sets its *ret to the instruction at an address; it returns false
+ * if there is no code. The caller has set ret->places, and ret->room to their number. -EOPNOTSUPP: the code does not
+ * show where the function returns, as after a jump to a computed address; -E2BIG: it has too many ends, or is too
+ * large; both set *why. -ENOMEM.
  */
 int function_ends_find(uint64_t start, uint64_t end, bool (*read)(void *data, uint64_t at, uint32_t *ret), void *data,
 		       struct function_ends *ret, struct reason *why);

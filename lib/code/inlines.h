@@ -23,7 +23,10 @@ struct inlines;
  */
 int inlines_load(int fd, int debug, struct inlines **ret);
 
-/* As inlines_load(), at the first look-up, from duplicates of the descriptors. If that fails, look-ups find nothing. */
+/*
+ * Duplicates the descriptors; the first look-up loads the DWARF as inlines_load() does. If that fails, look-ups find
+ * nothing.
+ */
 int inlines_open_lazily(int fd, int debug, struct inlines **ret);
 struct inlines *inlines_free(struct inlines *s);
 

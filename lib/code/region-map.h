@@ -152,6 +152,5 @@ bool region_moves_stack(const struct region *region, uint64_t branch);
 bool region_loads_stack(const struct region *region, uint64_t addr);
 int region_handler(const struct region *region, uint64_t return_address, uint64_t *ret);
 bool region_is_landing(const struct region *region, uint64_t addr);
-bool region_is_landing(const struct region *region, uint64_t addr);
 
 #endif

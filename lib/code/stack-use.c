@@ -9,7 +9,7 @@ enum {
 	LOADED_WITHIN = 8,   /* instructions before MOV SP, Xn within which Xn is loaded */
 };
 
-bool stack_use_sets(const uint32_t *code, size_t at)
+bool stack_use_sets_sp(const uint32_t *code, size_t at)
 {
 	uint32_t op = code[at];
 	unsigned from = op >> 5 & 31, by = op >> 16 & 31;
@@ -24,7 +24,7 @@ bool stack_use_sets(const uint32_t *code, size_t at)
 	return true;
 }
 
-/* Is the instruction STR or STP of a register to memory outside of the frame: not relative to SP or X29? */
+/* Returns whether op is STR or STP of a register to memory outside of the frame: not relative to SP or X29. */
 static bool stores_outside_frame(uint32_t op, unsigned reg)
 {
 	unsigned base = op >> 5 & 31;
@@ -36,7 +36,8 @@ static bool stores_outside_frame(uint32_t op, unsigned reg)
 	return (op & 0xfe400000) == 0xa8000000 && ((op & 31) == reg || (op >> 10 & 31) == reg);
 }
 
-/* Is a register stored outside of the frame, as it is or after an EOR with a secret, as setjmp does? */
+/* Returns whether code stores a register outside of the frame, as it is or after an EOR with a secret, as setjmp()
+ * does. */
 static bool is_stored_outside_frame(const uint32_t *code, size_t n, unsigned reg)
 {
 	unsigned hidden = reg;
@@ -50,8 +51,8 @@ static bool is_stored_outside_frame(const uint32_t *code, size_t n, unsigned reg
 	return false;
 }
 
-/* Is the instruction AND, ADD or SUB with a constant, or MOV, to the stack pointer from a register other than SP and
- * X29? */
+/* Returns whether op is AND, ADD or SUB with a constant, or MOV, to the stack pointer from a register other than SP
+ * and X29. */
 static bool sets_stack_from_register(uint32_t op)
 {
 	unsigned from = op >> 5 & 31;
@@ -61,7 +62,7 @@ static bool sets_stack_from_register(uint32_t op)
 	       from != 31 && from != 29;
 }
 
-/* Is the instruction LDR of the register from memory outside of the frame: not relative to SP or X29? */
+/* Returns whether op is LDR of the register from memory outside of the frame: not relative to SP or X29. */
 static bool loads_from_outside_frame(uint32_t op, unsigned reg)
 {
 	unsigned base = op >> 5 & 31;
@@ -70,7 +71,7 @@ static bool loads_from_outside_frame(uint32_t op, unsigned reg)
 	       ((op & 0xffc00000) == 0xf9400000 || (op & 0xffe00000) == 0xf8400000);
 }
 
-bool stack_use_loads(const uint32_t *code, size_t at)
+bool stack_use_loads_sp(const uint32_t *code, size_t at)
 {
 	if (!sets_stack_from_register(code[at]))
 		return false;
@@ -87,8 +88,8 @@ unsigned stack_use_flags(const uint32_t *code, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		unsigned to = code[i] & 31;
 
-		sets = sets || stack_use_sets(code, i);
-		loads = loads || stack_use_loads(code, i);
+		sets = sets || stack_use_sets_sp(code, i);
+		loads = loads || stack_use_loads_sp(code, i);
 		if ((code[i] & 0xffffffe0) != 0x910003e0 || to == 29 || to == 31) /* MOV Xn, SP */
 			continue;
 		has = true;

@@ -11,13 +11,14 @@
 unsigned stack_use_flags(const uint32_t *code, size_t n);
 
 /*
- * Is code[at] MOV, ADD or SUB to the stack pointer from a register other than SP and X29? An unwinder skips frames by
- * ADD SP, SP, Xn. The same instruction with a constant in Xn ends a large frame, and does not count.
+ * Returns whether code[at] sets the stack pointer to a value from outside of the frame: MOV, ADD or SUB from a register
+ * other than SP and X29, or ADD SP, SP, Xn, by which an unwinder skips frames. That with a constant in Xn ends a large
+ * frame, and does not count.
  */
-bool stack_use_sets(const uint32_t *code, size_t at);
+bool stack_use_sets_sp(const uint32_t *code, size_t at);
 
-/* Does code[at] set the stack pointer to a value that an instruction shortly before it loads from outside of the frame?
- */
-bool stack_use_loads(const uint32_t *code, size_t at);
+/* Returns whether code[at] sets the stack pointer to what an instruction shortly before it loads from outside of the
+ * frame. */
+bool stack_use_loads_sp(const uint32_t *code, size_t at);
 
 #endif

@@ -24,7 +24,7 @@ static uint8_t name_rank(const struct elf_symbol *sym, const char *name)
 	return name[0] != '_' ? rank : (uint8_t)(rank + (name[1] == '_' ? 6 : 3));
 }
 
-/* The ABI's marks of code and data ("Mapping symbols" of AAELF32 and AAELF64). */
+/* Returns whether a symbol is a mark of code or data by the ABI ("Mapping symbols" of AAELF32 and AAELF64). */
 static bool is_mapping_symbol(const char *name)
 {
 	return name[0] == '$' && name[1] && strchr("adtx", name[1]) && (!name[2] || name[2] == '.');
@@ -272,7 +272,10 @@ static int add_unwind_table(struct elf *e, struct pieces *nameless)
 	return 0;
 }
 
-/* The same of .ARM.exidx: pairs of words, the first a 31-bit distance from itself (EHABI32, "Index table entries"). */
+/*
+ * Adds the functions of .ARM.exidx, which has pairs of words; the first is a 31-bit distance from itself (EHABI32,
+ * "Index table entries").
+ */
 static int add_arm_table(struct elf *e, struct pieces *nameless)
 {
 	const struct elf_segment *segment = elf_segment(e, ELF_SEGMENT_ARM_UNWIND);
@@ -297,7 +300,10 @@ static int add_arm_table(struct elf *e, struct pieces *nameless)
 	return rc;
 }
 
-/* The C library's assembler for these two has neither, and the function before them would contain them. */
+/*
+ * Adds the sections .init and .fini as functions without names: the C library's assembler code in them has no unwind
+ * information, and the function before them would contain them.
+ */
 static int add_init_and_fini(struct elf *e, struct pieces *nameless)
 {
 	const char *const names[] = { ".init", ".fini" };

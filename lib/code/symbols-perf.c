@@ -16,7 +16,7 @@ struct entry {
 	size_t order;
 };
 
-/* What was written later stands there now. */
+/* Sorts by address. Of entries with the same address the last one written comes first: its code is there now. */
 static int compare_entries(const void *left, const void *right)
 {
 	const struct entry *a = left, *b = right;

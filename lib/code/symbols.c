@@ -160,7 +160,7 @@ static int merge_cold_parts(struct symbols *s)
 	return 0;
 }
 
-/* The number of pieces that start at or before offset. */
+/* Returns the number of pieces that start at or before offset. */
 static size_t count_until(const struct piece *pieces, size_t n, uint64_t offset)
 {
 	size_t low = 0, high = n;

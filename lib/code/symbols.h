@@ -23,7 +23,7 @@ struct symbols;
  */
 int symbols_load(int fd, struct symbols **ret);
 
-/* The same; for a file without .symtab, that of its debug file is read (lib/code/debug-file.h), -1 for none. */
+/* As symbols_load(), but reads .symtab of the debug file (lib/code/debug-file.h; -1: none) if the file has none. */
 int symbols_load_with(int fd, int debug, struct symbols **ret);
 
 struct symbol {

@@ -436,7 +436,7 @@ static int find_landing(const struct unwind *u, const struct function *f, uint64
 			return -EBADMSG;
 		if (itself && landing && base + landing == address)
 			return 1;
-		/* The table has the address of the call. */
+		/* A return address belongs to the call before it, which may be the last instruction of a site. */
 		if (!itself && address - 1 - f->start >= start && address - 1 - f->start - start < length) {
 			*ret = base + landing;
 			return landing != 0;
@@ -501,7 +501,7 @@ static bool moves_stack(struct unwind *u, uint64_t start, uint64_t at)
 
 		if (!link && (kind == A64_BRANCH || kind == A64_INDIRECT))
 			return false;
-		if (stack_use_sets(code, i))
+		if (stack_use_sets_sp(code, i))
 			return true;
 	}
 	return false;
@@ -528,7 +528,7 @@ static bool block_loads_stack(struct unwind *u, uint64_t at)
 	bool link;
 
 	for (size_t i = 0; i < n && a64_classify(code[i], 0, &link, &target) == A64_PLAIN; i++)
-		if (stack_use_loads(code, i))
+		if (stack_use_loads_sp(code, i))
 			return true;
 	return false;
 }

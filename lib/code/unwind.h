@@ -22,8 +22,8 @@ struct unwind *unwind_free(struct unwind *u);
 
 enum {
 	UNWIND_SAVES_STACK = 1, /* stores the stack pointer outside of the frame: setjmp, stack switches */
-	UNWIND_SETS_STACK = 2,  /* loads the stack pointer from elsewhere than the frame: longjmp, stack switches */
-	UNWIND_LOADS_STACK = 4, /* does so from memory, and masks the value or not: LuaJIT's exits, longjmp */
+	UNWIND_SETS_STACK = 2,  /* sets it to a value from outside of the frame: longjmp, stack switches */
+	UNWIND_LOADS_STACK = 4, /* loads it from memory outside of the frame, and may mask it: LuaJIT, longjmp */
 };
 
 /* Returns the UNWIND_ flags that apply to the code in [start, end); 0 also if the code cannot be read. */
@@ -35,7 +35,7 @@ bool unwind_moves_stack(struct unwind *u, uint64_t start, uint64_t at);
 /* Returns whether the basic block that contains `at` ends in BR, and code sets the stack pointer right before it. */
 bool unwind_block_moves_stack(struct unwind *u, uint64_t at);
 
-/* Returns whether the basic block that contains `at` loads the stack pointer from memory other than the frame. */
+/* Returns whether code from `at` to the end of its basic block loads the stack pointer from outside of the frame. */
 bool unwind_block_loads_stack(struct unwind *u, uint64_t at);
 
 /*
@@ -43,9 +43,6 @@ bool unwind_block_loads_stack(struct unwind *u, uint64_t at);
  * the call. 1: *ret is set; 0: the exception leaves the function; -ENOENT: unknown; -ENOMEM.
  */
 int unwind_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t at, uint64_t *ret);
-
-/* Returns whether a table of call sites has `at` as a landing pad. */
-bool unwind_is_landing(struct unwind *u, uint64_t at);
 
 /* Returns whether a table of call sites has `at` as a landing pad. */
 bool unwind_is_landing(struct unwind *u, uint64_t at);
