@@ -135,7 +135,7 @@ static int post_request(struct async *a, const struct async_request *q)
 	return rc;
 }
 
-/* Makes the descriptor ready at a time: CLOCK_MONOTONIC ns; 1: at once, 0: never. */
+/* Makes the timer's descriptor ready at a time: CLOCK_MONOTONIC ns; 1: at once, 0: never. */
 static void set_timer(const struct async *a, uint64_t at_ns)
 {
 	struct itimerspec when = {
@@ -243,7 +243,7 @@ static int accept_request(struct async *a, const struct async_request *q)
 	slot->state = SLOT_QUEUED;
 	a->n_slots++;
 	send_queued(a, false);
-	/* Connecting, ends and deadlines are for async_next(). */
+	/* The timer makes the program call async_next(), which connects, ends requests and sets deadlines. */
 	if (slot->state != SLOT_SENT || q->deadline_ns)
 		set_timer(a, 1);
 	return 0;

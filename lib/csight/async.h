@@ -17,9 +17,9 @@ enum async_end { ASYNC_REPLY, ASYNC_NO_CONNECTION, ASYNC_BROKEN, ASYNC_CANCELLED
 struct async_event {
 	struct async_request request; /* without its message */
 	enum async_end end;
-	int error;                  /* unless it is a reply */
-	uid_t uid;                  /* of who serves the socket, if that is the error */
-	struct varlink_reply reply; /* freed by who takes the event */
+	int error; /* unless it is a reply */
+	uid_t uid; /* of the server of the socket, if the error is that the library does not trust it */
+	struct varlink_reply reply; /* freed by the caller that takes the event */
 	int fd;
 	bool last;
 };
@@ -27,7 +27,10 @@ struct async_event {
 /* Submits a request, whose heap belongs to the calls from then on, also on failure. */
 int async_submit(struct csight *c, struct async_request *request, uint64_t *ret);
 
-/* csight_snapshot_async(), with further parameters of the method as JSON: "", or each after a comma. */
+/*
+ * Does what csight_snapshot_async() does. annotation: further parameters of the method as JSON, each after a comma, or
+ * "".
+ */
 int async_snapshot(struct csight *c, pid_t pid, const struct csight_async_options *options, const char *annotation,
 		   uint64_t *ret);
 
@@ -40,7 +43,10 @@ int async_fd(struct async *a);
 int async_timeout(struct async *a);
 struct csight_counts async_counts(struct async *a);
 
-/* False if less than ns have passed since the last call that returned true; async_rate_undo() takes that back. */
+/*
+ * Returns true if at least ns have passed since the last call that returned true. async_rate_undo() makes such a call
+ * count as not made.
+ */
 bool async_rate(struct async *a, uint64_t ns, uint64_t *ret_before);
 void async_rate_undo(struct async *a, uint64_t before);
 

@@ -83,15 +83,17 @@ int csight_call_for_field(struct csight *c, struct csight_request q, const char 
 /* Adds the options of Arm to its parameters. Errors of csight_options_read(). */
 int csight_add_arm_options(json_object *parameters, const struct csight_arm_options *options);
 
-/* The parameters of Arm; the caller frees *ret. Errors of csight_options_read(). */
+/* Makes the parameters of Arm; the caller frees *ret. Errors of csight_options_read(). */
 int csight_arm_parameters(pid_t pid, const struct csight_arm_options *options, json_object **ret);
 
 /* The asynchronous calls of a handle (async.c). */
 struct async *csight_async_new(struct csight *c);
 struct async *csight_async_free(struct async *a);
 
-/* Makes sure that csightd has the notes of a handle (note.c), if it records any; and ends them. */
+/* note.c: sends the notes of a handle, if it records any, to a csightd that does not have them, as after a restart. */
 void csight_notes_check(struct csight *c);
+
+/* Ends the notes of a handle. */
 void csight_notes_close(struct csight *c);
 
 /*

@@ -86,7 +86,7 @@ int csight_open(const char *socket, struct csight **ret);
 /* Closes the connection and frees the handle. Accepts NULL; returns NULL. */
 struct csight *csight_close(struct csight *c);
 
-/* The path of the socket; valid until csight_close(). */
+/* Returns the path of the socket; valid until csight_close(). */
 const char *csight_socket(const struct csight *c);
 
 /*
@@ -95,13 +95,14 @@ const char *csight_socket(const struct csight *c);
  */
 const char *csight_error(const struct csight *c);
 
-/* The error name in the daemon's reply, such as "org.csight.NoSuchProcess"; NULL if the last call got no such reply. */
+/* Returns the error name in the daemon's reply, such as "org.csight.NoSuchProcess"; NULL if the last call got no such
+ * reply. */
 const char *csight_error_name(const struct csight *c);
 
-/* The status of the daemon. Like all objects that calls return, the caller frees *ret. */
+/* Gets the status of the daemon. Like all objects that calls return, the caller frees *ret. */
 int csight_status(struct csight *c, struct csight_object **ret);
 
-/* The armed processes of the caller, or all for root, in the field "targets". */
+/* Gets the armed processes of the caller, or all for root, in the field "targets". */
 int csight_targets(struct csight *c, struct csight_object **ret);
 
 /*
@@ -146,10 +147,10 @@ struct csight_rule {
 int csight_arm_standing(struct csight *c, const struct csight_rule *rule, const struct csight_arm_options *options,
 			struct csight_object **ret);
 
-/* Removes one; the processes that it recorded remain so. */
+/* Removes a standing target; the processes that it recorded remain recorded. */
 int csight_disarm_standing(struct csight *c, uint32_t id);
 
-/* Those of the caller, or all for root, in the field "standing". */
+/* Gets the standing targets of the caller, or all for root, in the field "standing". */
 int csight_standing(struct csight *c, struct csight_object **ret);
 
 /* Called at the beginning of each phase, and while a phase makes progress. phase is "arming", "freezing", "copying",
@@ -176,7 +177,7 @@ struct csight_snapshot_options {
 	uint64_t last;             /* only the trace of this time before it, in ns; 0: all of the history */
 };
 
-/* The same with options. */
+/* Takes a snapshot as csight_snapshot() does, with options. */
 int csight_snapshot_with(struct csight *c, pid_t pid, const struct csight_snapshot_options *options,
 			 csight_progress_fn progress, void *userdata, struct csight_object **ret);
 
@@ -206,13 +207,13 @@ int csight_watch_set(struct csight *c, pid_t pid, const char *trigger, const str
 int csight_watch_wait(struct csight *c, pid_t pid, const char *trigger, const struct csight_watch_options *options,
 		      struct csight_object **ret);
 
-/* The triggers of the caller, or all for root, in the field "triggers". */
+/* Gets the triggers of the caller, or all for root, in the field "triggers". */
 int csight_watch_list(struct csight *c, struct csight_object **ret);
 
 /* Removes the trigger of this id; its snapshots are completed. */
 int csight_watch_remove(struct csight *c, uint32_t id);
 
-/* The snapshots of the caller, or all for root, oldest first, in the field "snapshots". */
+/* Gets the snapshots of the caller, or all for root, oldest first, in the field "snapshots". */
 int csight_list(struct csight *c, struct csight_object **ret);
 int csight_get(struct csight *c, const char *id, struct csight_object **ret);
 
@@ -223,7 +224,7 @@ int csight_open_file(struct csight *c, const char *id, const char *file, int *re
 /* Deletes a snapshot. */
 int csight_remove(struct csight *c, const char *id);
 
-/* Keeps a snapshot from being removed to make room, or for its age, or no longer. */
+/* keep: the daemon does not remove the snapshot to make room, or for its age; false: it may again. */
 int csight_keep(struct csight *c, const char *id, bool keep);
 
 /*
@@ -252,7 +253,7 @@ void csight_set_timeout(struct csight *c, int ms);
 struct csight_result {
 	size_t size; /* of this struct in the library */
 	int error;   /* 0, or a negative errno */
-	/* As csight_error() and csight_error_name(); valid until the next call. */
+	/* As csight_error() and csight_error_name() return them; valid until the next call with the handle. */
 	const char *message, *error_name;
 	/* The result, or NULL. Valid during the function; csight_object_ref() keeps it. */
 	struct csight_object *object;
@@ -281,7 +282,7 @@ struct csight_async_options {
  */
 int csight_snapshot_async(struct csight *c, pid_t pid, const struct csight_async_options *options, uint64_t *ret);
 
-/* Like the calls of their names. They need options with done. */
+/* As csight_arm(), csight_wait() and csight_open_file(), but asynchronous. options must have done. */
 int csight_arm_async(struct csight *c, pid_t pid, const struct csight_arm_options *arm,
 		     const struct csight_async_options *options, uint64_t *ret);
 int csight_wait_async(struct csight *c, const char *id, const struct csight_async_options *options, uint64_t *ret);
@@ -312,7 +313,7 @@ struct csight_region {
 	const char *label;
 	uint64_t budget, begin; /* ns; begin: CLOCK_MONOTONIC */
 	uint64_t every_ms;      /* set between begin and end: as of struct csight_async_options */
-	pid_t pid;              /* the same: the process of which a snapshot is taken; 0: the caller */
+	pid_t pid;              /* set as every_ms: the process of which a snapshot is taken; 0: the caller */
 	int unused;
 };
 
@@ -350,7 +351,7 @@ struct csight_span {
 void csight_span_begin(struct csight *c, struct csight_span *span, const char *label);
 int csight_span_end(struct csight *c, struct csight_span *span, int64_t value);
 
-/* For the library itself: its calls show in a trace of the emulator where a note was made. */
+/* For the library itself: calls of it show where in a trace of the emulator a note was made. */
 void csight_note_mark(unsigned steps);
 
 /* Connects for csight_snapshot_async(), so that its first call does not. */
@@ -359,11 +360,11 @@ int csight_connect(struct csight *c);
 /* Ends a call: its result is -ECANCELED. The daemon completes what it has begun. -ENOENT: it has ended. */
 int csight_cancel(struct csight *c, uint64_t call);
 
-/* A descriptor that becomes ready, by csight_events() as of poll(), when csight_process() has something to do. */
+/* Returns a descriptor for poll() with csight_events(): it becomes ready when csight_process() has something to do. */
 int csight_fd(struct csight *c);
 int csight_events(struct csight *c);
 
-/* The time in ms after which csight_process() has something to do; -1: no limit. */
+/* Returns the time in ms after which csight_process() has something to do; -1: no limit. */
 int csight_timeout(struct csight *c);
 
 /* Sends and receives without waiting, and calls done and progress. Returns how many results arrived. */
@@ -389,11 +390,11 @@ int64_t csight_number(const struct csight_object *o, const char *field, int64_t 
 bool csight_flag(const struct csight_object *o, const char *field);
 const struct csight_object *csight_field(const struct csight_object *o, const char *field);
 
-/* The length of a list, and an item of it; NULL past the end. */
+/* Returns the length of a list, and an item of it; NULL past the end. */
 size_t csight_count(const struct csight_object *o, const char *field);
 const struct csight_object *csight_item(const struct csight_object *o, const char *field, size_t index);
 
-/* The object as JSON on one line, which the object keeps; NULL: out of memory. */
+/* Returns the object as JSON on one line, which the object keeps; NULL: out of memory. */
 const char *csight_json(const struct csight_object *o);
 
 /* Keeps an object beyond the function that it was passed to; the caller frees it. */
@@ -422,7 +423,7 @@ int csight_store_open(int fd, unsigned flags, struct csight_store **ret);
 int csight_store_open_path(const char *path, unsigned flags, struct csight_store **ret);
 struct csight_store *csight_store_close(struct csight_store *s);
 
-/* A value of the trace: pid, program, source, id, clock, ended; NULL: unknown. */
+/* Returns a value of the trace: pid, program, source, id, clock, ended; NULL: unknown. */
 const char *csight_store_text(const struct csight_store *s, const char *key);
 
 struct csight_thread {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes of files, of lib/local, for programs. */
+/* Gives programs the decodes of files of lib/local. */
 #include "config.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The check of the environment, of lib/doctor, for programs. */
+/* Gives programs the check of the environment of lib/doctor. */
 #include "config.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The snapshot of a group, for csight. It is no part of the library's interface. Errors as in csight.h. */
+/* Takes the snapshots of a group of processes, for csight. It is no part of the library's interface. Errors as in
+ * csight.h. */
 #ifndef CSIGHT_GROUP_CALL_H
 #define CSIGHT_GROUP_CALL_H
 
@@ -11,7 +12,10 @@ struct group_call {
 	const struct csight_snapshot_options *options;
 };
 
-/* Freezes all at one instant. *ret: the snapshot of the first, in the spool. The others follow with the same labels. */
+/*
+ * Freezes the rings of all processes at one instant. *ret is the snapshot of the first process, which is in the spool
+ * then; those of the others are written after it, with the same labels.
+ */
 int group_call_snapshot(struct csight *c, const struct group_call *call, struct csight_object **ret);
 
 #endif

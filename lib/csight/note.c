@@ -22,7 +22,7 @@ static const uint64_t second_ns = 1000000000;
 struct notes {
 	struct notes_memory *memory;
 	_Atomic uint32_t *parent; /* 1; in a child of fork(), the kernel makes it 0 */
-	bool wiped;               /* the kernel does so; else compared with getpid(): */
+	bool wiped; /* the kernel sets *parent to 0 in a child; otherwise owner is compared with getpid() */
 	pid_t owner;
 	uint64_t id; /* of these notes; not 0 */
 	int fd;      /* of the memory */
@@ -32,7 +32,7 @@ struct notes {
 	uint64_t retry_ns;
 };
 
-/* The thread's ID, for the notes in which it was found out: gettid() enters the kernel. */
+/* The thread's ID, kept for the notes with the ID `of`, so that gettid() does not enter the kernel for each note. */
 static __thread struct {
 	uint64_t of;
 	uint32_t tid;
@@ -63,7 +63,8 @@ static bool in_child(const struct notes *n, uint32_t state)
 						 : !atomic_load_explicit(n->parent, memory_order_relaxed);
 }
 
-/* Connects without waiting, and sends the memory. */
+/* Connects to csightd without waiting, and sends it the memory of notes. Returns the socket. *ret_uid: its
+ * server's user. */
 static int announce(struct csight *c, const struct notes *n, uid_t *ret_uid)
 {
 	const struct notes_message hello = { .magic = NOTES_MAGIC, .version = NOTES_VERSION };
@@ -83,7 +84,7 @@ static int announce(struct csight *c, const struct notes *n, uid_t *ret_uid)
 	return rc < 0 ? rc : TAKE_FD(fd);
 }
 
-/* With the lock: connects again if csightd has gone. */
+/* Connects again if csightd has gone. The caller holds the lock. */
 static int stay_connected(struct csight *c, struct notes *n, uid_t *ret_uid)
 {
 	struct notes_message m;
@@ -180,7 +181,7 @@ __attribute__((noinline)) static int record(struct csight *c, struct notes *n, c
 		csight_note_mark(notes_steps(index, i));
 	now = now_ns(CLOCK_MONOTONIC);
 	fill(e, d, now, own_tid(n));
-	/* What is recorded after the rings were frozen is not in the trace. */
+	/* A note that is made while the rings are frozen has no place in the trace: its entry becomes invalid. */
 	atomic_thread_fence(memory_order_seq_cst);
 	state = atomic_load_explicit(&m->state, memory_order_relaxed);
 	if ((state & ONLY_ARMED) != NOTES_ARMED)

@@ -29,7 +29,7 @@ static void copy_label(const char *label, char ret[LABEL_MAX + 1])
 	ret[n] = 0;
 }
 
-/* The labels are read by csight-decode, which marks the region in the timeline. */
+/* Requests the snapshot of a region. csight-decode reads its labels, and marks the region in the timeline. */
 static int request(const struct csight_region *region, struct csight *c, uint64_t end)
 {
 	const struct csight_async_options o = { .size = sizeof(o), .every_ms = region->every_ms };

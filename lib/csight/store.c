@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Results for programs: lib/store, in structs that can grow. */
+/* Gives programs the results that lib/store reads, in structs to which later versions can add fields. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
