@@ -39,7 +39,7 @@ void debug_places_done(struct debug_places *p);
 /* True for a build-id that may be part of a path. */
 bool debug_places_id_valid(const char *build_id);
 
-/* The directory in which debuginfod keeps files for this user. False: unknown. */
+/* Finds the directory in which debuginfod's client keeps files for this user. Returns false if it is unknown. */
 bool debug_places_cache(char *ret, size_t size);
 
 #endif

@@ -9,7 +9,7 @@
 /* The kernel's overflow uid and gid, which own nothing. */
 enum { OVERFLOW_ID = 65534, RECORD_MAX = 16 << 10 };
 
-/* Finds a user, as any thread may. Returns an errno, or 0; without a user *ret_uid and *ret_gid are 0. */
+/* Finds a user by name; any thread may call it. Returns 0 or a positive errno. *ret_found false: no such user. */
 static int find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, bool *ret_found)
 {
 	struct passwd record, *found = NULL;

@@ -110,7 +110,7 @@ int decoder_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *r
 		n = read(result, &rc, sizeof(rc));
 	while (n < 0 && errno == EINTR);
 	if (n != 0) {
-		/* If the result could not be read, the program may be running. */
+		/* If the pipe could not be read, it is unknown whether the program runs. */
 		kill(pid, SIGKILL);
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
@@ -305,7 +305,7 @@ static int write_snapshot_file(json_object *snapshot, int *ret_fd)
 	return rc;
 }
 
-/* file: the description of the snapshot; -1: it is in the message. */
+/* Sends the start message with its descriptors. file: the description of the snapshot; -1: it is in the message. */
 static int send_start(int job, const struct decoder_start *start, json_object *message, int file)
 {
 	int fds[DECODER_OUTPUTS_MAX + 4];

@@ -91,7 +91,7 @@
 
 enum {
 	DECODER_MESSAGE_MAX = 256 << 10,
-	DECODER_SNAPSHOT_MAX = 64 << 20, /* of the description of a snapshot in a file */
+	DECODER_SNAPSHOT_MAX = 64 << 20, /* largest description of a snapshot that is sent as a file, bytes */
 	DECODER_OUTPUTS_MAX = 8,
 	DECODER_FILES_MAX = 200
 };
@@ -121,11 +121,11 @@ int decoder_connect(const char *path, int *ret_fd);
 /* Submits a job to the server. *ret_fd is the caller's end of the job's socket. */
 int decoder_submit(int server, uint64_t job, int *ret_fd);
 
-/* The same with a limit for the size of each file that the job writes, in bytes, which decoder_extend() changes. */
+/* Submits a job with a limit, in bytes, of each file that the job writes. decoder_extend() changes the limit. */
 int decoder_submit_limited(int server, uint64_t job, uint64_t limit, int *ret_fd);
 int decoder_extend(int server, uint64_t job, uint64_t limit);
 
-/* Gives the next job its standard error; fd stays the caller's. */
+/* Sets the standard error of a job that is submitted next. The caller keeps fd. */
 int decoder_give_log(int server, uint64_t job, int fd);
 
 /* Has the server kill the child of a job, whose end it then reports. */
@@ -154,9 +154,7 @@ struct decoder_start {
 	bool tables;           /* the caller caches symbol tables: DECODER_TABLE and DECODER_KEEP may follow */
 };
 
-/*
- * Sends the start message. -EMSGSIZE: the description of the snapshot is longer than DECODER_SNAPSHOT_MAX.
- */
+/* Sends the start message. -EMSGSIZE: the description of the snapshot is longer than DECODER_SNAPSHOT_MAX. */
 int decoder_start(int job, const struct decoder_start *start);
 
 /* Sends the start message of a job that reads the build-ids of 1 to DECODER_FILES_MAX files. */
