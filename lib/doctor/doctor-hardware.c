@@ -232,7 +232,7 @@ static void report_sysfs_problems(struct doctor *d)
 		doctor_find(d, DOCTOR_WARNING, "sysfs", "%zu more of these", t->n_problems - 16 + t->n_problems_more);
 }
 
-/* csightd does without TRBE then, if there is another sink. */
+/* Returns the level of HAZARD_DAMAGE: a warning if there is a sink other than TRBE, which csightd uses then. */
 static enum doctor_level level_of_damage(const struct topology *t)
 {
 	for (size_t i = 0; i < t->n_sinks; i++)
@@ -262,7 +262,7 @@ static void report_hazards(struct doctor *d)
 void doctor_hardware(struct doctor *d)
 {
 	report_sysfs_problems(d);
-	/* A tree of files may be that of a machine of another architecture. */
+	/* With a root other than "/", the files may be those of a machine of another architecture. */
 	if (!d->arm && !d->topology->n_devices)
 		return;
 	check_pmu(d);

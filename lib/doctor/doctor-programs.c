@@ -29,7 +29,7 @@ static bool version_before(const struct version *v, unsigned major, unsigned min
 	return has < major * 1000000ul + minor * 1000ul + patch;
 }
 
-/* On this machine: the version with which csight-decode is linked, as it prints it. */
+/* For this machine: runs csight-decode --version, and parses the version of OpenCSD that it prints. */
 static bool read_linked_version(struct version *ret)
 {
 	char program[PATH_MAX], command[PATH_MAX + 32], line[256];
@@ -49,7 +49,7 @@ static bool read_linked_version(struct version *ret)
 	return found;
 }
 
-/* In a tree: the version in the file name of the library, in any directory below usr/lib. */
+/* For a tree of files: finds the version of OpenCSD in the name of its library, in any directory below usr/lib. */
 static bool find_library_version(const struct doctor *d, struct version *ret)
 {
 	static const char prefix[] = "libopencsd.so.";

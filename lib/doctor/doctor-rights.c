@@ -72,7 +72,7 @@ static bool read_memlock(const struct doctor *d, uint64_t *ret)
 	return true;
 }
 
-/* The smallest memory.max of the control groups that this process is in. */
+/* Returns the smallest memory.max of the control groups that this process is in. */
 static uint64_t read_cgroup(const struct doctor *d)
 {
 	char text[SYSROOT_TEXT_MAX], path[SYSROOT_PATH_MAX], *group, *end;

@@ -68,7 +68,7 @@ void doctor_remedy(struct doctor_finding *f, const char *fmt, ...) _printf_(2, 3
 
 void doctor_read_firmware(struct doctor *d);
 
-/* Whether the kernel is known to be older than Linux MAJOR.MINOR. */
+/* Returns whether the kernel is known to be older than Linux MAJOR.MINOR. */
 bool doctor_kernel_before(const struct doctor *d, unsigned major, unsigned minor);
 
 /* Runs all checks. Returns how many findings are errors. */
@@ -83,7 +83,8 @@ const char *doctor_size(char text[DOCTOR_TEXT_SIZE], uint64_t bytes);
 #define DOCTOR_PLURAL(n, noun) doctor_plural((char[DOCTOR_TEXT_SIZE]){ 0 }, n, noun)
 #define DOCTOR_SIZE(bytes) doctor_size((char[DOCTOR_TEXT_SIZE]){ 0 }, bytes)
 
-/* The checks, in the order in which they run; each is in a file of its own. */
+/* The checks, in the order in which they run: doctor_NAME() is in doctor-NAME.c, doctor_report_features() in
+ * doctor-use.c. */
 void doctor_kernel(struct doctor *d);
 void doctor_firmware(struct doctor *d);
 void doctor_hardware(struct doctor *d);
@@ -92,7 +93,8 @@ void doctor_use(struct doctor *d);
 void doctor_programs(struct doctor *d);
 void doctor_report_features(struct doctor *d);
 
-/* Whether the kernel has a driver, by its configuration option and its modules, of which only the first is checked. */
+/* Determines whether the kernel has a driver, by its configuration option and its modules, of which only the first is
+ * checked. */
 enum doctor_driver { DRIVER_UNKNOWN, DRIVER_THERE, DRIVER_NOT_LOADED, DRIVER_NOT_BUILT };
 enum doctor_driver doctor_driver(const struct doctor *d, const char *option, const char *modules);
 

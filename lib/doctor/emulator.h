@@ -9,9 +9,9 @@
 #include "lib/base/reason.h"
 
 /*
- * Finds a qemu-aarch64 that supports plugins: $QEMU_AARCH64, else the first on the PATH. It is run with the plugin to
- * see whether it does, as its version does not decide that: static builds of every version lack them. On failure r has
- * what to install.
+ * Finds a qemu-aarch64 that supports plugins: $QEMU_AARCH64, else the first on the PATH. The function runs the emulator
+ * with the plugin, since its version does not show whether it supports them: static builds of every version do not. On
+ * failure r has what to install.
  */
 bool emulator_find(const char *plugin, char *ret, size_t size, struct reason *r);
 
