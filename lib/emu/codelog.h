@@ -38,7 +38,7 @@ static inline uint32_t codelog_epoch(void)
 	return atomic_load_explicit(&codelog_records, memory_order_acquire);
 }
 
-/* In the child of a fork: copies the log to the child's own shared memory. */
+/* Copies the log to the child's own shared memory, in the child of a fork. */
 void codelog_moved(struct codelog *c, const struct shared *from);
 
 #endif

@@ -166,7 +166,7 @@ void etm_event(struct etm *e, unsigned events)
 	put(e, (uint8_t)(HEADER_EVENT | events));
 }
 
-/* One INFO byte, with cycle counting enabled or not; then the threshold of cycle counts, in seven bits per byte. */
+/* Emits one INFO byte, with cycle counting enabled or not; then the threshold of cycle counts, seven bits a byte. */
 static void put_trace_info(struct etm *e)
 {
 	put(e, HEADER_TRACE_INFO);

@@ -55,7 +55,7 @@ struct etm {
 	uint64_t stack[ETM_STACK];
 };
 
-/* The trace unit's registers, for the decoder. */
+/* Sets *ret to the trace unit's registers, for the decoder. */
 void etm_regs(bool return_stack, struct emu_regs *ret);
 
 /* ring has size bytes, a power of two; context is the context ID. Enables timestamps and context IDs. */
@@ -89,7 +89,8 @@ void etm_cycles(struct etm *e, uint64_t now);
 /* Writes the pending atoms. */
 void etm_flush(struct etm *e);
 
-/* The value of emu_slot.pending, for etm_finish_stream(): the pending atoms, with the head at which they belong. */
+/* Returns the value of emu_slot.pending, for etm_finish_stream(): the pending atoms, with the head at which they
+ * belong. */
 static inline uint64_t etm_pending(const struct etm *e)
 {
 	return e->head << 8 | e->atoms;
@@ -121,7 +122,7 @@ static inline void etm_push(struct etm *e, uint64_t address)
 		e->depth++;
 }
 
-/* A taken direct branch, or an ISB; link is the address after a branch with link, else 0. */
+/* Emits a taken direct branch, or an ISB; link is the address after a branch with link, else 0. */
 static inline void etm_direct(struct etm *e, uint64_t target, uint64_t link)
 {
 	etm_atom(e, true);
@@ -131,13 +132,13 @@ static inline void etm_direct(struct etm *e, uint64_t target, uint64_t link)
 		etm_address(e, target);
 }
 
-/* The same without branch broadcast, which needs the target. */
+/* Emits a taken direct branch without branch broadcast, which needs the target. */
 static inline void etm_branch(struct etm *e, uint64_t link)
 {
 	etm_direct(e, 0, link);
 }
 
-/* A taken indirect branch to target. */
+/* Emits a taken indirect branch to target. */
 static inline void etm_indirect(struct etm *e, uint64_t target, uint64_t link)
 {
 	etm_atom(e, true);

@@ -24,7 +24,7 @@ static bool parse_time(const uint8_t *p, size_t n, uint64_t *ret)
 
 	if (n < 3 || p[0] != TRACE_INFO || (p[1] != INFO && p[1] != INFO_CYCLES))
 		return false;
-	/* With cycle counts, the threshold follows in one or two bytes. */
+	/* If cycle counting is enabled, the threshold of cycle counts follows in one or two bytes. */
 	if (p[1] == INFO_CYCLES)
 		at += n > at && p[at] & 0x80 ? 2 : 1;
 	if (at >= n || n - at < 1 + TIMESTAMP_BYTES || p[at++] != TIMESTAMP)

@@ -25,13 +25,13 @@ typedef void (*maps_placed_fn)(void *data, const struct maps_region *part, bool 
  */
 const struct maps_region *maps_find(struct shared *s, uint64_t addr, uint64_t base, maps_placed_fn fn, void *data);
 
-/* The known part that contains addr, as it was read last, or NULL. */
+/* Returns the known part that contains addr, as it was read last, or NULL. */
 const struct maps_region *maps_known(uint64_t addr);
 
 /* Calls fn with each known address of an offset in a file; file: of which major, minor and inode count. */
 void maps_places(const struct mapped_file *file, uint64_t offset, void (*fn)(void *data, uint64_t addr), void *data);
 
-/* The program has mapped, unmapped or protected these addresses. */
+/* Records that the program has mapped, unmapped or protected these addresses. */
 void maps_changed(uint64_t addr, uint64_t len);
 
 #endif

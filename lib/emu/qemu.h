@@ -75,7 +75,10 @@ int aarch64_cpu_gdb_read_register(struct CPUState *cpu, struct byte_array *ret, 
 struct byte_array *g_byte_array_sized_new(unsigned size) __attribute__((weak));
 struct byte_array *g_byte_array_set_size(struct byte_array *array, unsigned size) __attribute__((weak));
 uint8_t *g_byte_array_free(struct byte_array *array, int free_segment) __attribute__((weak));
-/* Of QEMU 7.2, at addresses of the guest; mmap_lock() may be taken again by its holder, and orders before our lock. */
+/*
+ * Functions of QEMU 7.2. Addresses are those of the guest. A thread that has mmap_lock() may take it again, and takes
+ * it before the lock of the plugin.
+ */
 void mmap_lock(void) __attribute__((weak));
 void mmap_unlock(void) __attribute__((weak));
 void tb_invalidate_phys_range(uint64_t start, uint64_t end) __attribute__((weak));

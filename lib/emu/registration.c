@@ -57,7 +57,7 @@ static bool register_again(void)
 			break;
 		if (rc == -EPROTONOSUPPORT || rc == -EBADF)
 			return false;
-		/* Other refusals are of the daemon, for a limit perhaps. */
+		/* A daemon that refuses the process, for a limit perhaps, is asked less often than an absent one. */
 		pause = rc == -EUSERS || rc == -EPERM ? REFUSED_PAUSE_MS : MIN(2 * pause, (unsigned)PAUSE_MAX_MS);
 	}
 	pthread_mutex_lock(&tracing.lock);

@@ -7,7 +7,7 @@
 #ifndef CSIGHT_EMU_REGISTRATION_H
 #define CSIGHT_EMU_REGISTRATION_H
 
-/* Starts the thread, after the process has registered; in the child of a fork again. */
+/* Starts the thread, after the process has registered; the child of a fork calls it again. */
 void registration_watch(void);
 
 #endif

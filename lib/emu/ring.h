@@ -114,8 +114,8 @@ struct emu_header {
 	_Atomic uint64_t log_lost;     /* records that did not fit in the log */
 	_Atomic uint64_t lost_threads; /* threads without a slot, which run untraced */
 	uint32_t clock;                /* enum emu_clock */
-	_Atomic uint32_t disarmed; /* written only by the daemon, for the next one; 1: the program is not recorded */
-	uint64_t watching_offset;  /* of struct emu_watching */
+	_Atomic uint32_t disarmed;     /* written by the daemon for the next daemon; 1: the program is not recorded */
+	uint64_t watching_offset;      /* of struct emu_watching */
 };
 
 enum emu_watch_kind {
@@ -134,8 +134,8 @@ struct emu_watch {
 	uint32_t kind;
 	uint32_t trigger;     /* a number that hits repeat */
 	uint64_t longer_than; /* ns, or EMU_LONGER_THAN_P99 */
-	uint64_t place;       /* an address, or with an inode an offset in that file; or the number of kind */
-	uint64_t size;        /* of the function at place; 0: it is no function */
+	uint64_t place; /* an address; with an inode an offset in that file; or the number of a system call or signal */
+	uint64_t size;  /* of the function at place; 0: it is no function */
 	uint64_t inode;
 	uint32_t major, minor;
 };
@@ -161,7 +161,7 @@ struct emu_hit {
 	uint32_t held, reserved; /* held: it froze the rings */
 };
 
-/* A plugin that knows EMU_LONGER_THAN_P99 says so; older ones do not. */
+/* EMU_KNOWS_P99: the plugin knows EMU_LONGER_THAN_P99, which older ones do not. */
 enum { EMU_CANNOT_RETRANSLATE = 1, EMU_CANNOT_READ_REGISTERS = 2, EMU_KNOWS_P99 = 4, EMU_CANNOT_P99 = 8 };
 
 struct emu_watching {
@@ -169,7 +169,8 @@ struct emu_watching {
 	_Atomic uint32_t applied; /* the last epoch that is in effect */
 	_Atomic uint32_t wanted;  /* written by the daemon, cleared by EMU_HITS */
 	uint32_t limits;          /* EMU_CANNOT_…, EMU_KNOWS_P99 */
-	/* 0, or 1 + the least value of a hit that freezes, which clears it; written by the daemon */
+	/* 1 + the least value of a hit that freezes the rings; 0: none does. The daemon sets it, and such a hit sets it
+	 * to 0. */
 	_Atomic uint64_t hold[EMU_WATCHES_MAX];
 	struct emu_watch watches[EMU_WATCHES_MAX];
 	_Atomic uint64_t held_ns; /* CLOCK_MONOTONIC of the last freeze by a hit */

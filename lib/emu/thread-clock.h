@@ -40,7 +40,7 @@ void thread_clock_end(struct thread_clock *c);
 /* Called by the only thread of the child of a fork, in its system call. */
 void thread_clock_forked(struct thread_clock *c);
 
-/* The thread enters a system call, at a virtual time. */
+/* Records that the thread enters a system call, at a virtual time. */
 void thread_clock_enter(struct thread_clock *c, int64_t number, const uint64_t args[6], uint64_t time);
 
 struct syscall_return {

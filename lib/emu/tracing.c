@@ -173,7 +173,7 @@ static void obey(struct traced_thread *t, unsigned vcpu, uint32_t word)
 	} else if (continues(t)) {
 		if (tracing.truth && t->stopped)
 			truth_log_gap(vcpu, t->stopped_truth);
-		/* One that missed a freeze and its thaw continues its stream. */
+		/* A thread that missed a freeze and its thaw is not stopped, and continues its stream. */
 		if (t->stopped) {
 			t->last = NULL;
 			t->resumes = false;
@@ -205,7 +205,7 @@ static void trace_begin(struct traced_thread *t, uint64_t address)
 	}
 	tracing_set_forward(t, atomic_load(&tracing.code_replaced));
 	now = tracing_time(t);
-	/* By the virtual clock, a system call is blocked all its time. */
+	/* By the virtual clock a thread is blocked for the whole of a system call, so there is nothing to split. */
 	if (t->has_split && t->etm.head && tracing.options.clock == EMU_CLOCK_WALL) {
 		etm_timestamp(&t->etm, now - t->split.blocked - t->split.preempted);
 		etm_timestamp(&t->etm, now - t->split.preempted);

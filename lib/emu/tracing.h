@@ -42,7 +42,7 @@ struct traced_thread {
 	uint64_t stopped_truth; /* traced instructions in the truth log at the last freeze */
 	struct thread_clock clock;
 	uint64_t entered;         /* time of the entry to the system call */
-	struct clock_split split; /* of the time in it, if has_split: it has returned, and its end is not traced yet */
+	struct clock_split split; /* of the time in it, if has_split: the call has returned, its end is untraced */
 	bool has_split;
 	bool watching;                       /* calls that are watched are open: watch_step() follows the thread */
 	const struct traced_block *untraced; /* began last while stopped */
@@ -74,7 +74,10 @@ extern __thread unsigned tracing_vcpu;
 /* Called before each block; userdata: a struct traced_block. */
 void tracing_block(unsigned vcpu, void *userdata);
 
-/* The time up to which a decoder has walked when it reaches the end of the trace written so far. */
+/*
+ * Returns the thread's time at the last instruction that a decoder finds in the trace written so far; by the wall
+ * clock, the present time.
+ */
 uint64_t tracing_time(const struct traced_thread *t);
 
 /* Sets the thread's clock forward to a time. */

@@ -28,10 +28,10 @@ bool truth_handler(uint64_t pc);
 /* Appends a record to this thread's PID.TID.SERIAL.stacks (lib/emu/stacks.h), for the caller to fill in. */
 void *truth_stack_record(unsigned vcpu, size_t size);
 
-/* The number of instructions in the log of this thread. */
+/* Returns the number of instructions in the log of this thread. */
 uint64_t truth_count(unsigned vcpu);
 
-/* The path of this thread's files, without their suffixes; NULL: it has none. */
+/* Returns the path of this thread's files, without their suffixes; NULL: it has none. */
 const char *truth_path(unsigned vcpu);
 
 /* Records that the instructions from number `from` up to now ran while frozen, as {from, to} in PID.TID.SERIAL.gaps. */

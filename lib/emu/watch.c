@@ -49,7 +49,7 @@ struct watched_block {
 static struct emu_watch list[EMU_WATCHES_MAX];
 static _Atomic uint32_t serials[EMU_WATCHES_MAX]; /* 0: not in use */
 static _Atomic uint32_t epoch;
-/* Under the lock: the lengths of calls, where they are compared with each other. */
+/* The lengths of the calls of each watch with EMU_LONGER_THAN_P99. The lock guards them. */
 static struct quantile *lengths[EMU_WATCHES_MAX];
 
 static bool in_use(uint32_t watch, uint32_t serial)
@@ -68,7 +68,7 @@ static bool time_unknown(const struct traced_thread *t)
 	return t->stopped && tracing.options.clock != EMU_CLOCK_WALL;
 }
 
-/* Freezes the rings for the daemon, unless they are frozen. */
+/* Freezes the rings if the daemon wants that for this value and they are not frozen. Returns true if it froze them. */
 static bool hold(uint32_t watch, uint64_t value, uint64_t now)
 {
 	struct emu_watching *w = tracing.shared.watching;
@@ -107,18 +107,18 @@ static void record_hit(struct traced_thread *t, uint32_t watch, enum emu_hit_how
 	pthread_mutex_unlock(&tracing.lock);
 }
 
-/* Returns whether a call of known length is a hit. */
-static bool is_long(uint32_t watch, uint64_t value)
+/* Returns whether a call that took ns is a hit of its watch. */
+static bool is_long(uint32_t watch, uint64_t ns)
 {
 	bool longer = false;
 
 	if (list[watch].longer_than != EMU_LONGER_THAN_P99)
-		return value > list[watch].longer_than;
+		return ns > list[watch].longer_than;
 	pthread_mutex_lock(&tracing.lock);
 	if (!lengths[watch])
 		lengths[watch] = calloc(1, sizeof(*lengths[watch]));
 	if (lengths[watch])
-		longer = quantile_add(lengths[watch], now_ns(CLOCK_MONOTONIC), value);
+		longer = quantile_add(lengths[watch], now_ns(CLOCK_MONOTONIC), ns);
 	pthread_mutex_unlock(&tracing.lock);
 	return longer;
 }
@@ -205,7 +205,7 @@ void watch_step(struct traced_thread *t, const struct traced_block *before, uint
 	close_left(t, address);
 }
 
-/* At the entry of a function: ends the calls that were left while nothing of the thread was seen. */
+/* Ends, at the entry of a function, the calls that the thread left while it was not traced. called: by a call. */
 static void close_unseen(struct traced_thread *t, bool called)
 {
 	const struct watch_thread *w = t->watch;
@@ -291,8 +291,8 @@ static bool is_place(const struct emu_watch *w)
 	return w->kind == EMU_WATCH_POINT || w->kind == EMU_WATCH_CALL;
 }
 
-/* The address of a watch, if the region may hold it. */
-static bool place_in(const struct emu_watch *w, const struct maps_region *r, uint64_t *ret)
+/* Sets *ret to the address of a watch. Returns false if that is an offset in a file which the region does not map. */
+static bool find_place_in(const struct emu_watch *w, const struct maps_region *r, uint64_t *ret)
 {
 	if (!w->inode) {
 		*ret = w->place;
@@ -312,7 +312,8 @@ static struct watched_block *find_places(struct traced_block *b, const struct ma
 	uint64_t place;
 
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX && found.n < BLOCK_PLACES; i++)
-		if (atomic_load(&serials[i]) && is_place(&list[i]) && place_in(&list[i], r, &place) && place == address)
+		if (atomic_load(&serials[i]) && is_place(&list[i]) && find_place_in(&list[i], r, &place) &&
+		    place == address)
 			found.places[found.n++] = (struct watched_place){ i, atomic_load(&serials[i]) };
 	ret = found.n ? malloc(sizeof(*ret)) : NULL;
 	if (ret)
@@ -326,7 +327,7 @@ static bool holds_place(const struct traced_block *b, const struct maps_region *
 	uint64_t place;
 
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
-		if (atomic_load(&serials[i]) && is_place(&list[i]) && place_in(&list[i], r, &place) &&
+		if (atomic_load(&serials[i]) && is_place(&list[i]) && find_place_in(&list[i], r, &place) &&
 		    place >= b->start && place < b->end)
 			return true;
 	return false;

@@ -21,7 +21,7 @@ void watch_begin(void);
 /* Reads the daemon's list if it has changed. Called by a thread between blocks, without the lock. */
 void watch_update(void);
 
-/* In the child of a fork, whose shared memory has no list yet. */
+/* Drops the list of watches, in the child of a fork: the child's own shared memory has no list yet. */
 void watch_forked(void);
 
 /*
@@ -30,19 +30,19 @@ void watch_forked(void);
  */
 qemu_plugin_vcpu_udata_cb_t watch_instrument(struct qemu_plugin_tb *tb, struct traced_block *b, void **ret_data);
 
-/* The thread, in which watched calls are open, went on from a block to address. */
+/* Follows a thread in which watched calls are open from a block to address, and ends the calls that it has left. */
 void watch_step(struct traced_thread *t, const struct traced_block *before, uint64_t address);
 
-/* The thread has returned from a system call that took so many ns. */
+/* Handles the return of the thread from a system call that took ns. */
 void watch_syscall(struct traced_thread *t, int64_t number, uint64_t ns);
 
-/* The thread has set the stack of its signal handlers. */
+/* Records that the thread has set the stack of its signal handlers. */
 void watch_signal_stack(struct traced_thread *t, uint64_t address);
 
-/* A signal is delivered to the thread; ends: it ends the program. */
+/* Handles a signal that is delivered to the thread. ends: it ends the program. */
 void watch_signal(struct traced_thread *t, unsigned number, bool ends);
 
-/* The thread ends, in a system call or by a signal. */
+/* Ends the watched calls of a thread that ends, in a system call or by a signal. */
 void watch_thread_ends(struct traced_thread *t);
 
 /* Frees what belongs to the thread. */
