@@ -72,7 +72,7 @@ void blocks_clear(struct blocks *b);
 /* Selects the view of a context. Returns 1 if it is another one than before, 0 if not; -ENOMEM. */
 int blocks_enter(struct blocks *b, const struct engine_context *context);
 
-/* The block that begins at an address, if its page is in the TLB and the block known; else 0. */
+/* Returns the block that begins at an address, if its page is in the TLB and the block known; else 0. */
 static inline uint32_t blocks_cached(const struct blocks *b, uint64_t address)
 {
 	const struct block_page *page = b->tlb[address / BLOCKS_PAGE % BLOCKS_TLB];

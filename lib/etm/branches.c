@@ -130,7 +130,7 @@ static int process_packet(struct branches *b, const struct packet *p)
 	return b->n > BATCH - 4 ? flush(b) : 0;
 }
 
-/* The newest atom of an atom packet. */
+/* Returns the newest atom of an atom packet: true for a taken branch. */
 static inline bool last_atom_taken(uint8_t header)
 {
 	return packet_atoms[header] >> ((packet_atoms[header] >> 24) - 1) & 1;

@@ -66,14 +66,15 @@ int branches_push(struct branches *b, const void *data, size_t size);
 int branches_finish(struct branches *b);
 struct branches *branches_close(struct branches *b);
 
+enum { BRANCHES_LINE_MAX = 64 };
+
 /*
- * Formats an entry as a line without ID and newline; returns its length, less than BRANCHES_LINE_MAX, or 0 for a
+ * Formats an entry as a line without ID and newline. Returns its length, less than BRANCHES_LINE_MAX, or 0 for a
  * context, which has no line.
  */
-enum { BRANCHES_LINE_MAX = 64 };
 size_t branches_format(const struct branch *branch, char *ret);
 
-/* The same as an engine, for a sink with branches(); no elements are emitted. */
+/* The reader of branches as an engine. It calls branches() of its sink, and emits no elements. */
 extern const struct engine_ops branches_engine_ops;
 
 #endif

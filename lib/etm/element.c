@@ -50,7 +50,7 @@ static const char *isa_str(uint8_t isa)
 	return names[MIN(isa, ISA_UNKNOWN)];
 }
 
-/* The names in the text form, where REASON_END_OF_TRACE is "end". */
+/* Returns the name in the text form, where REASON_END_OF_TRACE is "end". */
 static const char *reason_str(enum element_reason reason)
 {
 	static const char *const names[] = {

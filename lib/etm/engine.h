@@ -126,13 +126,13 @@ extern const struct engine_ops native_engine_ops;
 /* ITM only, which OpenCSD decodes since 1.6 only. */
 extern const struct engine_ops itm_engine_ops;
 
-/* The version of the OpenCSD library in use, as "1.3.3"; *ret_warning describes its known mistakes, or is NULL. */
+/* Returns the version of OpenCSD in use, as "1.3.3". *ret_warning describes its known mistakes, or is NULL. */
 const char *opencsd_version(const char **ret_warning);
 
-/* A message about what it decodes wrongly in this protocol, or NULL. */
+/* Returns a message about what OpenCSD decodes wrongly in this protocol, or NULL. */
 const char *opencsd_known_wrong(enum engine_protocol protocol);
 
-/* The protocol's usual name, as "ETMv4". */
+/* Returns the protocol's usual name, as "ETMv4". */
 const char *engine_protocol_str(enum engine_protocol protocol);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { FILLER_SIZE = 128 << 10 };
 
-/* Whether there is filler of A64 before the address. */
+/* Returns whether there is filler of A64 before the address. */
 bool filler_before(const struct instr_set *set, const struct engine_memory *memory,
 		   const struct engine_context *context, uint64_t address);
 

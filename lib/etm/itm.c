@@ -61,8 +61,8 @@ static int __attribute__((format(printf, 2, 3))) emit_text(struct itm *e, const 
 	return emit(e, &(struct element){ .kind = ELEM_SW, .text = text });
 }
 
-/* The payload of a timestamp: seven bits of each byte behind the header. */
-static uint64_t sevens(const struct itm *e)
+/* Returns the payload of a timestamp packet: seven bits of each byte after the header. */
+static uint64_t timestamp_payload(const struct itm *e)
 {
 	uint64_t value = 0;
 
@@ -75,20 +75,21 @@ static int emit_local(struct itm *e)
 {
 	static const char *const relations[] = { "TS Sync", "TS Delay", "Packet Delay", "TS and Packet Delay" };
 	uint8_t header = e->packet[0];
-	uint64_t delta = header & 0x80 ? sevens(e) : header >> 4;
+	uint64_t delta = header & 0x80 ? timestamp_payload(e) : header >> 4;
 
 	e->local += delta;
 	return emit_text(e, "ITM_TS_LOCAL ( TS delta: 0x%08" PRIx64 ", { %s}; TS cumulative: 0x%016" PRIx64 ")", delta,
 			 relations[header & 0x80 ? header >> 4 & 3 : 0], e->local);
 }
 
-/* A packet of the lower bits changes as many as it has; if they wrapped, the upper bits follow. */
+/* Handles a packet of the lower bits, which changes as many as it has; if they wrapped, a packet of the upper bits
+ * follows. */
 static int emit_global_low(struct itm *e)
 {
 	unsigned bits = e->n < 5 ? 7 * (e->n - 1) : GLOBAL_LOW_BITS;
 	uint64_t mask = (1ull << bits) - 1;
 
-	e->global = (e->global & ~mask) | (sevens(e) & mask);
+	e->global = (e->global & ~mask) | (timestamp_payload(e) & mask);
 	if (e->n == 5 && e->packet[4] & GLOBAL_WRAPPED)
 		e->global_known = false;
 	return e->global_known ? emit_text(e, "ITM_TS_GLOBAL ( TS: 0x%016" PRIx64 ")", e->global) : 0;
@@ -96,7 +97,7 @@ static int emit_global_low(struct itm *e)
 
 static int emit_global_high(struct itm *e)
 {
-	uint64_t low = e->global & ((1ull << GLOBAL_LOW_BITS) - 1), high = sevens(e);
+	uint64_t low = e->global & ((1ull << GLOBAL_LOW_BITS) - 1), high = timestamp_payload(e);
 
 	if (e->n == 5)
 		high &= (1ull << GLOBAL_HIGH_BITS_SHORT) - 1;
@@ -129,7 +130,7 @@ static bool is_extension(uint8_t header)
 	return (header & 0x0b) == 0x08;
 }
 
-/* Whether the packet that begins e->packet ends with its last byte. */
+/* Returns whether the packet that begins e->packet ends with its last byte. */
 static bool is_whole(const struct itm *e)
 {
 	uint8_t header = e->packet[0], last = e->packet[e->n - 1];

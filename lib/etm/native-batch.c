@@ -193,7 +193,7 @@ int native_batch_add_event(struct native *e, const struct element *event, uint64
 	return native_batch_add_range(e, event, NATIVE_UNKNOWN, offset);
 }
 
-/* The lists begin behind what was emitted, which stays in the buffer. */
+/* Moves the lists behind what was emitted, which stays in the buffer. */
 static void advance_lists(struct native *e)
 {
 	struct native_batch_builder *o = &e->batch;

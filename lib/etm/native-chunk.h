@@ -51,7 +51,7 @@ struct native_checkpoint {
 /* Returns false if the state cannot be a checkpoint: something emitted is not committed, or the queue is too long. */
 bool native_checkpoint_take(struct native *e, struct native_checkpoint *ret);
 
-/* Whether an engine with state here is at a chunk's checkpoint there, what is open there aside. */
+/* Returns whether an engine in the state `here` is at a chunk's checkpoint `there`, apart from what is open there. */
 bool native_checkpoint_same(const struct native_checkpoint *here, const struct native_checkpoint *there);
 
 /* Sets the state of an engine of the same source; its batch is empty then. -ENOMEM. */
@@ -102,16 +102,16 @@ void native_chunk_done(struct native_chunk *p);
 int native_chunk_before(struct native *e, uint64_t at);
 int native_chunk_after(struct native *e, uint64_t next);
 
-/* The chunk's first trace info. */
+/* Handles the chunk's first trace info. */
 int native_chunk_info(struct native *e, const struct packet *p);
 
-/* The sink of engines that decode chunks: keeps the batch in the chunk to which user points by a pointer. */
+/* Receives a batch of an engine that decodes chunks, and keeps it in the chunk to which user points by a pointer. */
 int native_chunk_batch(void *user, const struct native_batch *batch);
 
 /* native-batch.c: continues the batch in the chunk's next buffer. -ENOMEM. */
 int native_batch_next_buffer(struct native *e);
 
-/* The batch is empty, and in no buffer. */
+/* Makes the batch empty, and in no buffer. */
 void native_batch_leave(struct native *e);
 void native_batch_buffers_free(struct native_buffer *r);
 

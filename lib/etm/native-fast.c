@@ -107,7 +107,7 @@ static int batch_reserve(struct native *e, struct fast_state *p)
 	} else {
 		e->batch.n = p->n;
 	}
-	/* Sums have so few calls that there may have been none. */
+	/* The list of calls has no memory before the first one; sums have few or none. */
 	if (!*capacity && e->fold)
 		return native_batch_grow_calls(e);
 	if (*capacity < 2 * SLACK)
@@ -138,7 +138,7 @@ static inline void copy_calls(const struct native_memo *m, const struct memo_ent
 	p->n += from->n;
 }
 
-/* Whether control that enters a region is emitted as a call. */
+/* Returns whether control that enters a region is emitted as a call. */
 static inline __attribute__((always_inline)) bool is_call(const struct fast_state *p, uint32_t entered,
 							  const unsigned mode)
 {
@@ -169,7 +169,7 @@ static inline __attribute__((always_inline)) void entry_emit(struct native *e, s
 	p->at = entry->end;
 }
 
-/* The block that an indirect branch returns to by the return stack, which is popped then; 0: it is not at hand. */
+/* Returns the block that an indirect branch returns to by the return stack, and pops that; 0: neither, not at hand. */
 static inline uint32_t stack_pop(struct native *e)
 {
 	const struct native_return_stack *s = &e->stack;
@@ -243,13 +243,13 @@ static inline __attribute__((always_inline)) int rest_decode(struct native *e, s
 	return rc == 0 ? NATIVE_STEPPED : rc;
 }
 
-/* The number of remaining atoms. */
+/* Returns the number of remaining atoms. */
 static inline unsigned rest_atoms(uint32_t rest)
 {
 	return 31 - (unsigned)__builtin_clz(rest >> 8);
 }
 
-/* Of calls and sums: commits the cycle counts that waited for the P0 element behind them. */
+/* For calls and sums: commits the cycle counts that waited for the P0 element after them. */
 static inline void cycles_commit(struct native *e, struct fast_state *p)
 {
 	for (size_t i = e->batch.committed.edges; i < e->batch.n; i++)
@@ -332,7 +332,7 @@ static inline void offsets_fill(struct native *e, const uint8_t *at, unsigned pa
 		*to = offset;
 }
 
-/* Commits what the loop has emitted. Calls and sums have nothing that is not committed but cycle counts. */
+/* Commits the edges that the loop has emitted. Calls and sums are emitted as committed; only cycle counts wait. */
 static inline __attribute__((always_inline)) void step_commit(struct native *e, const struct fast_state *p,
 							      const unsigned mode)
 {
@@ -497,7 +497,8 @@ static inline __attribute__((always_inline)) int atoms_decode(struct native *e, 
 	return rc;
 }
 
-/* An address packet where the target was not needed: is it where the code leads? */
+/* Handles an address packet of which the target is not needed: notes whether the code leads elsewhere, so control is
+ * torn. */
 static __attribute__((noinline)) void note_torn(struct native *e, struct fast_state *p, uint64_t address)
 {
 	if (native_fold_torn(e, p->last, address))

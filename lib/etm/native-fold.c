@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Folds edges into calls, for the outlet that does not emit each range. */
+/* Folds edges into calls, for NATIVE_CALLS and NATIVE_SUMS, which do not emit each range. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ static uint32_t region_at(struct native *e, uint64_t address)
 	return number == ELEMENT_ALONE ? FOLD_ALWAYS : number + 1;
 }
 
-/* A block's regions, with FOLD_ALWAYS where it is in two. */
+/* Returns a block's regions, with FOLD_ALWAYS where it is in two. */
 static const struct fold_regions *regions_of(struct native *e, uint32_t block)
 {
 	struct fold_regions *regions = &e->fold->regions[block];

@@ -9,7 +9,7 @@
 #include "lib/base/util.h"
 #include "lib/etm/native-state.h"
 
-/* The i-th oldest element. */
+/* Returns the i-th oldest element. */
 static struct p0 *queue_at(struct native *e, size_t i)
 {
 	return &e->queue.list[(e->queue.first + i) & (e->queue.capacity - 1)];
@@ -143,7 +143,7 @@ static int emit_trace_on(struct native *e, const struct p0 *p)
 	return native_batch_add_event(e, &element, p->offset);
 }
 
-/* An exception is followed by an optional context and its address. NATIVE_BAD. */
+/* Commits an exception, which is followed by an optional context and its address. NATIVE_BAD. */
 static int commit_exception(struct native *e)
 {
 	struct p0 p = *queue_at(e, 0), address, context;
@@ -336,7 +336,7 @@ static int queue_mispredict(struct native *e)
 	return NATIVE_BAD;
 }
 
-/* A discard or overflow packet: no queued P0 element was executed, and synchronization is lost. */
+/* Handles a discard or overflow packet: no queued P0 element was executed, and synchronization is lost. */
 static int queue_discard(struct native *e)
 {
 	int rc = 0;

@@ -26,8 +26,9 @@ static void run_begin(struct native_runs *r, const struct basic_block *b, bool t
 }
 
 /*
- * Emits ranges without progress while there are more instructions than the last range can have. Inlined, its copy of
- * what run_begin() has just stored is a load wider than the store, which costs more than the rest of run_end().
+ * Reduces *n, the instructions of the current range, to what the count of an element can hold: emits elements at its
+ * start that have a count and no addresses. The function is not inlined, since its copy of what
+ * run_begin() has just stored would be a load wider than the store, which costs more than the rest of run_end().
  */
 _apart_ static int emit_excess(struct native_runs *r, uint64_t *n)
 {

@@ -106,7 +106,7 @@ struct memo_entry {
 			uint32_t entered;   /* region of the first block's start */
 			uint32_t left;      /* region of the last edge, as native_fold_left() has it */
 			uint32_t list[ENTRY_SIZE - 4];
-		} calls; /* list: edge that was left, block, instructions before, for each call */
+		} calls; /* list: for each call the edge that was left, the block, the instructions before */
 	};
 };
 _Static_assert(sizeof(struct memo_entry) == 64, "an entry is a cache line");
@@ -200,7 +200,7 @@ struct native {
 	struct packet_reader packets;
 	struct blocks blocks;
 	struct native_memo *memo;
-	struct native_fold *fold;   /* of NATIVE_CALLS and NATIVE_SUMS, else NULL */
+	struct native_fold *fold;   /* for NATIVE_CALLS and NATIVE_SUMS; else NULL */
 	struct native_chunk *chunk; /* that is being decoded without the state before it, or NULL */
 
 	struct native_framing framing;
@@ -215,7 +215,7 @@ struct native {
 	struct engine_stats stats; /* writers: native.c, native-fast.c */
 };
 
-/* The slot of the i-th newest entry. */
+/* Returns the slot of the i-th newest entry. */
 static inline unsigned return_stack_slot(const struct native_return_stack *s, unsigned i)
 {
 	return (s->top + RETURN_STACK - i) % RETURN_STACK;
@@ -248,7 +248,7 @@ static inline void return_stack_pop(struct native_return_stack *s)
 	s->n--;
 }
 
-/* The i-th newest entry is one from before the chunk, of unknown address. */
+/* Returns whether the i-th newest entry is one from before the chunk, of unknown address. */
 static inline bool return_stack_is_open(const struct native_return_stack *s, unsigned i)
 {
 	unsigned slot = return_stack_slot(s, i);
@@ -262,7 +262,7 @@ int native_flush(struct native *e);
 
 /* native-batch.c. Functions return -ENOMEM. */
 int native_batch_add_event(struct native *e, const struct element *event, uint64_t offset);
-/* A range that is not a whole block; successor: where its code continues. */
+/* Adds a range that is not a whole block. successor: where its code continues. */
 int native_batch_add_range(struct native *e, const struct element *range, uint64_t successor, uint64_t offset);
 int native_batch_add_edge(struct native *e, uint32_t block, bool taken, uint64_t offset);
 int native_batch_grow_calls(struct native *e);
@@ -295,10 +295,10 @@ static inline void native_batch_clear(struct native *e)
 /* native-queue.c. Adds what a packet means to the queue, and commits or cancels what it says. NATIVE_BAD. */
 int native_queue_packet(struct native *e, const struct packet *p);
 
-/* Trace info at a synchronization point. NATIVE_BAD. */
+/* Handles trace info at a synchronization point. NATIVE_BAD. */
 int native_queue_info(struct native *e, const struct packet *p);
 
-/* At the end of the trace: emits what stands before the first element of which it is unknown whether it executed. */
+/* Emits, at the end of the trace, what stands before the first element of which it is unknown whether it executed. */
 int native_queue_finish(struct native *e);
 
 /* Drops all elements, and forgets overflows and markers. */
@@ -360,13 +360,13 @@ static inline uint64_t native_memo_hash(uint64_t key)
 	return key * 0x9e3779b97f4a7c15u;
 }
 
-/* The first slot of a key. */
+/* Returns the first slot of a key. */
 static inline struct memo_entry *native_memo_slot(const struct native_memo *m, uint64_t key)
 {
 	return &m->entries[native_memo_hash(key) >> (64 - m->bits)];
 }
 
-/* The second slot of a key, by its first. */
+/* Returns the second slot of a key, by its first. */
 static inline struct memo_entry *native_memo_second(const struct native_memo *m, const struct memo_entry *first)
 {
 	return &m->entries[(size_t)(first - m->entries) ^ 1];
@@ -411,7 +411,7 @@ int native_fold_edges(struct native *e);
 /* Flag of a region: control enters or leaves there in a way that is always emitted as a call. */
 #define FOLD_ALWAYS (1u << 31)
 
-/* Whether the edge is a call with link, or a return of any kind. */
+/* Returns whether the edge is a call with link, or a return of any kind. */
 static inline bool native_fold_is_call(const struct basic_block *b, bool taken)
 {
 	return taken && (b->sub == SUB_LINK || b->sub == SUB_RET || b->sub == SUB_ERET);
@@ -421,16 +421,16 @@ static inline bool native_fold_is_call(const struct basic_block *b, bool taken)
 #define FOLD_FRESH UINT32_MAX
 #define FOLD_TORN (UINT32_MAX - 1)
 
-/* The region that control left by this edge, to be compared with the one of the next block's start. */
+/* Returns the region that control left by this edge, to be compared with the one of the next block's start. */
 uint32_t native_fold_left(struct native *e, uint32_t edge);
 
-/* Whether control at address does not follow from the last edge; last 0: from the last partial range. */
+/* Returns whether control at address does not follow from the last edge; last 0: from the last partial range. */
 bool native_fold_torn(const struct native *e, uint32_t last, uint64_t address);
 
 /* Completes an entry, and replaces the edges by its calls, *n values in all. -ENOMEM. */
 int native_fold_entry(struct native *e, struct memo_entry *to, uint32_t *edges, unsigned *n);
 
-/* After blocks were cleared: last is the block that ran last, if any did. -ENOMEM. */
+/* Begins again after blocks were cleared. last: the block that ran last, if any did. -ENOMEM. */
 int native_fold_renew(struct native *e, const struct basic_block *last);
 
 /*

@@ -61,7 +61,7 @@ struct native_workers {
 	pthread_cond_t changed;
 	struct chunk_engine **idle;
 	unsigned n_idle, n_engines;
-	uint32_t n_numberings; /* of engines' blocks, so far; that of the one that stitches is the first */
+	uint32_t n_numberings; /* given to engines for their blocks so far; the first one is the stitching engine's */
 	size_t buffered;       /* bytes of chunks that are not stitched yet */
 	/* Of the pushing thread: */
 	struct worker_chunk *chunks; /* a ring, the last of which is being filled */
@@ -99,7 +99,7 @@ static int open_native(struct native_workers *w, const struct native_sink *sink,
 	return native_open(&w->config, &memory, sink, ret);
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static void engine_unref(struct chunk_engine *h)
 {
 	if (!h || --h->users)
@@ -109,7 +109,10 @@ static void engine_unref(struct chunk_engine *h)
 	free(h);
 }
 
-/* With the lock held. Buffers that were used last come first, as they may still be in the processor's caches. */
+/*
+ * Gives buffers back to the engine; the caller holds the lock. Those that were used last come first, as they may still
+ * be in the processor's caches.
+ */
 static void engine_return_buffers(struct chunk_engine *h, struct native_buffer **buffers)
 {
 	struct native_buffer **last = buffers;
@@ -167,7 +170,7 @@ static struct chunk_engine *engine_acquire(struct native_workers *w, struct work
 	return h ? h : engine_new(w, numbering);
 }
 
-/* The job of a pool's thread. */
+/* Decodes a chunk, on a thread of the pool. */
 static void run_chunk(void *user)
 {
 	struct worker_chunk *p = user;
@@ -396,7 +399,7 @@ static int chunk_end(struct native_workers *w, bool synced)
 	return rc;
 }
 
-/* The least size of a chunk. */
+/* Returns the least size of a chunk. */
 static size_t chunk_size(const struct native_workers *w, const struct worker_chunk *p)
 {
 	/* What cannot be decoded speculatively ends at the next A-sync packet. */

@@ -33,7 +33,7 @@
 enum native_outlet {
 	NATIVE_EDGES, /* every range, as an edge */
 	NATIVE_CALLS, /* calls, returns, and other changes of region: struct native_call */
-	NATIVE_SUMS,  /* how much was executed. Of calls, only those that are torn, and events and cycles */
+	NATIVE_SUMS,  /* how much was executed; a struct native_call only if torn, and for events and cycles */
 };
 
 /*
@@ -61,7 +61,7 @@ struct native_batch {
 	size_t n_events;
 	const struct basic_block *blocks;
 	uint32_t n_blocks;       /* more than all their numbers */
-	uint64_t numbering;      /* of one engine, batches of the same numbering have the same blocks by number */
+	uint64_t numbering;      /* batches of one engine with the same numbering have the same block for each number */
 	const uint64_t *offsets; /* of the packets, by edge; or NULL */
 };
 
@@ -121,7 +121,7 @@ int native_workers_finish(struct native_workers *w);
 void native_workers_stats(const struct native_workers *w, struct engine_stats *ret);
 struct native_workers *native_workers_close(struct native_workers *w);
 
-/* The engine that stitches: its state is that of the whole stream. */
+/* Returns the engine that stitches: its state is that of the whole stream. */
 const struct native *native_workers_native(const struct native_workers *w);
 
 /* Reads batches of NATIVE_EDGES as elements, one for each edge. */
@@ -141,18 +141,18 @@ void native_read_batch(struct native_reader *r, const struct native_batch *batch
 /* Returns false at the batch's end. In a batch without offsets, those of ranges and cycles are 0. */
 bool native_read(struct native_reader *r, struct element *ret);
 
-/* The range of an edge, as native_read() reads it, but for torn and offset. */
+/* Sets *ret to the range of an edge, as native_read() reads it, but for torn and offset. */
 void native_range(const struct basic_block *b, bool taken, struct element *ret);
 
-/* What batches amount to; next is as in struct native_reader. */
+/* Sums over batches; next is as in struct native_reader. */
 struct native_sums {
 	uint64_t next;
 	uint64_t instructions, ranges, torn;
 	uint64_t others; /* elements that are no range, and ranges without instructions */
-	uint64_t blocks; /* of the ranges, those that are whole blocks; of NATIVE_SUMS alone */
+	uint64_t blocks; /* those of the ranges that are whole blocks; counted for NATIVE_SUMS alone */
 };
 
-/* Adds an event of a batch of NATIVE_EDGES. */
+/* Adds an event of a batch of NATIVE_EDGES to the sums. */
 void native_sum_event(struct native_sums *s, const struct native_batch *b, size_t event);
 
 /* Adds a batch of NATIVE_EDGES. */

@@ -68,7 +68,8 @@ struct opencsd_engine {
 static pthread_mutex_t opencsd_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool opencsd_quiet;
 
-/* The offset of an OpenCSD index, which may have 32 bits only: a packet begins in this block or shortly before it. */
+/* Returns the offset of an OpenCSD index, which may have 32 bits only: a packet begins in this block or shortly before
+ * it. */
 static uint64_t offset_of(const struct opencsd_engine *e, ocsd_trc_index_t index)
 {
 	return e->block_at + (uint64_t)(int64_t)(int32_t)((uint32_t)index - (uint32_t)e->block_at);

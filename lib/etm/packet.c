@@ -353,7 +353,7 @@ static void parse_match(struct packet_reader *s, struct packet_bytes *b, const s
 	update_address(s, b, s->state.history[ret->header & 3], ret);
 }
 
-/* An optional address, and the number of instructions. */
+/* Parses a Q packet: an optional address, and the number of instructions. */
 static void parse_q(struct packet_reader *s, struct packet_bytes *b, const struct packet_row *row, struct packet *ret)
 {
 	enum { MATCHES = 3, COUNT_ALONE = 0xc, NOTHING = 0xf };
@@ -438,7 +438,7 @@ static const struct packet_row all_rows[256] = {
 	[0xc0 ... 0xff] = { PACKET_ATOMS, .parse = parse_atoms },
 };
 
-/* The kind of a header for a source of this version and with these options. */
+/* Returns the kind of a header for a source of this version and with these options. */
 static enum packet_kind kind_of(const struct packet_reader *s, uint8_t header)
 {
 	enum packet_kind kind = all_rows[header].kind;

@@ -146,7 +146,7 @@ static inline uint64_t packet_parse_common_address(const uint8_t *p, uint64_t ne
 	}
 }
 
-/* The manual's name of the packet, in lower case. */
+/* Returns the manual's name of the packet, in lower case. */
 const char *packet_name(enum packet_kind kind);
 
 static inline void packet_push_address(struct packet_reader *s, uint64_t address)

@@ -19,7 +19,7 @@ enum { POOL_THREADS_MAX = 64 };
 int pool_new(unsigned threads, struct pool **ret);
 unsigned pool_threads(const struct pool *p);
 
-/* The processor time of a thread, in ns. */
+/* Returns the processor time of a thread, in ns. */
 uint64_t pool_time(const struct pool *p, unsigned thread);
 
 /* Memory of the submitter, until the job has been run or withdrawn. */
