@@ -25,7 +25,7 @@ struct export_options {
 	const struct names *names;
 	uint64_t tail;    /* timeline: only the last calls to begin of each thread, with their callers; 0: all */
 	const char *host; /* parquet: where the snapshot was taken; NULL: unknown */
-	int64_t bare;     /* timeline: the thread of which calls that began before are left out; -1: none */
+	int64_t bare;     /* timeline: a thread whose calls from before the exported time get no lines; -1: none */
 };
 
 #define EXPORT_DEFAULTS                                                                                                \
@@ -45,7 +45,7 @@ struct export_ops {
 	const char *suffix; /* of its files, with the dot */
 	const char *about;
 	int (*write)(const struct store *s, int fd, const struct export_options *o, struct export_result *ret);
-	bool whole; /* no viewer has to load it: without a budget unless one is given */
+	bool whole; /* no viewer loads the file, so the default is no budget */
 };
 
 extern const struct export_ops export_perfetto, export_tree, export_fxt, export_speedscope, export_chrome,

@@ -121,7 +121,7 @@ struct fxt_event {
 	unsigned type;
 	uint64_t name; /* number of a string */
 	uint64_t time;
-	uint64_t end; /* of EVENT_COMPLETE; of asynchronous events, their ID */
+	uint64_t end; /* the end time of EVENT_COMPLETE; the ID of asynchronous events */
 };
 
 /*

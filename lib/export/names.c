@@ -25,7 +25,7 @@ struct names {
 };
 
 #define NO_NAME UINT32_MAX
-/* The end of a full name that is only the beginning of one. */
+/* The end of a full name that was cut: only its beginning is known. */
 #define CUT "..."
 /* Only names that are made for it need more than two. */
 enum { ROUNDS = 16 };
@@ -80,7 +80,7 @@ static const char *skip_brackets(const char *at, const char *start)
 	return at;
 }
 
-/* The hash at the end of a name by Rust's older scheme: "::h" and 16 hexadecimal digits. */
+/* Returns the length of a name without the hash that Rust's older scheme appends: "::h" and 16 hexadecimal digits. */
 static size_t without_hash(const char *name)
 {
 	size_t size = strlen(name);
@@ -104,8 +104,8 @@ struct shortening {
 	struct buf out;
 	size_t begin; /* in out: where the name begins, after its return type */
 	bool in_operator;
-	bool is_cut; /* the full name is only the beginning of one */
-	bool cut;    /* within a bracket that the short one needs */
+	bool is_cut; /* the full name ends with CUT */
+	bool cut;    /* the full name was cut within a bracket that is a part of the short name */
 };
 
 /* Copies text without what stands in brackets of this kind. */
@@ -179,7 +179,7 @@ static const char *take_bracket(struct shortening *s, const char *at)
 
 	if (*at == '[' && strncmp(at, "[abi:", 5) == 0)
 		return after;
-	/* Without parameters, the name is whole if these are cut. */
+	/* A short name without parameters is whole even if the parameters of the full name are cut. */
 	s->cut = s->is_cut && !*after && (*at != '(' || s->level == NAMES_PARAMETERS);
 	if (*at == '<' && !attached && s->level != NAMES_ARGUMENTS) {
 		if (!ends_in(&s->out, "::") || strncmp(at, "<impl", 5) == 0) {

@@ -26,7 +26,7 @@ static const int physical_types[] = { [PARQUET_TEXT] = TYPE_BYTE_ARRAY,
 				      [PARQUET_TIME] = TYPE_INT64,
 				      [PARQUET_BOOL] = TYPE_BOOLEAN };
 
-/* The header of a field; *last is the number of the one before it in its struct. */
+/* Writes the header of a field; *last is the number of the one before it in its struct. */
 static void put_field(struct buf *b, int *last, int id, int type)
 {
 	buf_u8(b, (uint8_t)((id - *last) << 4 | type));
@@ -62,7 +62,7 @@ static void put_text(struct buf *b, int *last, int id, const char *text)
 	put_binary(b, text);
 }
 
-/* The header of a list. */
+/* Writes the header of a list. */
 static void put_list(struct buf *b, int *last, int id, int type, size_t n)
 {
 	put_field(b, last, id, THRIFT_LIST);
@@ -74,7 +74,8 @@ static void put_list(struct buf *b, int *last, int id, int type, size_t n)
 	buf_varint(b, n);
 }
 
-static void put_end(struct buf *b)
+/* Writes the end of a struct. */
+static void put_struct_end(struct buf *b)
 {
 	buf_u8(b, 0);
 }
@@ -119,8 +120,8 @@ static void write_column(struct parquet_file *f, const struct parquet_column *co
 	put_i32(&head, &inner, 2, ENCODING_PLAIN);
 	put_i32(&head, &inner, 3, ENCODING_RLE);
 	put_i32(&head, &inner, 4, ENCODING_RLE);
-	put_end(&head);
-	put_end(&head);
+	put_struct_end(&head);
+	put_struct_end(&head);
 	fail(f, buf_error(&head));
 	write_bytes(f, head.data, head.size);
 	write_bytes(f, to, size);
@@ -138,8 +139,8 @@ static void write_column(struct parquet_file *f, const struct parquet_column *co
 	put_i64(&f->groups, &inner, 6, head.size + values->size);
 	put_i64(&f->groups, &inner, 7, head.size + size);
 	put_i64(&f->groups, &inner, 9, offset);
-	put_end(&f->groups);
-	put_end(&f->groups);
+	put_struct_end(&f->groups);
+	put_struct_end(&f->groups);
 	buf_clear(values);
 }
 
@@ -155,7 +156,7 @@ static void write_group(struct parquet_file *f)
 	}
 	put_i64(&f->groups, &last, 2, bytes);
 	put_i64(&f->groups, &last, 3, f->group_rows);
-	put_end(&f->groups);
+	put_struct_end(&f->groups);
 	f->n_groups++;
 	f->rows += f->group_rows;
 	f->group_rows = f->group_bytes = 0;
@@ -242,8 +243,8 @@ static void put_column(struct buf *b, const struct parquet_column *column)
 	if (column->type == PARQUET_TEXT) {
 		put_field(b, &last, 10, THRIFT_STRUCT);
 		put_field(b, &inner, LOGICAL_STRING, THRIFT_STRUCT);
-		put_end(b);
-		put_end(b);
+		put_struct_end(b);
+		put_struct_end(b);
 	}
 	if (column->type == PARQUET_TIME) {
 		put_field(b, &last, 10, THRIFT_STRUCT);
@@ -251,12 +252,12 @@ static void put_column(struct buf *b, const struct parquet_column *column)
 		put_field(b, &unit, 1, THRIFT_TRUE); /* in UTC */
 		put_field(b, &unit, 2, THRIFT_STRUCT);
 		put_field(b, &kind, UNIT_NANOS, THRIFT_STRUCT);
-		put_end(b);
-		put_end(b);
-		put_end(b);
-		put_end(b);
+		put_struct_end(b);
+		put_struct_end(b);
+		put_struct_end(b);
+		put_struct_end(b);
 	}
-	put_end(b);
+	put_struct_end(b);
 }
 
 int parquet_finish(struct parquet_file *f)
@@ -270,14 +271,14 @@ int parquet_finish(struct parquet_file *f)
 	put_list(&b, &last, 2, THRIFT_STRUCT, f->n_columns + 1);
 	put_text(&b, &root, 4, "schema");
 	put_i32(&b, &root, 5, (int32_t)f->n_columns);
-	put_end(&b);
+	put_struct_end(&b);
 	for (size_t i = 0; i < f->n_columns; i++)
 		put_column(&b, &f->columns[i]);
 	put_i64(&b, &last, 3, f->rows);
 	put_list(&b, &last, 4, THRIFT_STRUCT, f->n_groups);
 	buf_add(&b, f->groups.data, f->groups.size);
 	put_text(&b, &last, 6, "csight");
-	put_end(&b);
+	put_struct_end(&b);
 	fail(f, buf_error(&f->groups));
 	fail(f, buf_error(&b));
 	buf_u32(&b, (uint32_t)b.size);

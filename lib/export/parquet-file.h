@@ -36,7 +36,7 @@ struct parquet_file {
 	struct buf groups; /* metadata of the row groups that are written */
 	uint64_t offset, rows, n_groups;
 	size_t group_rows, group_bytes;
-	int error; /* the first one; what follows it does nothing */
+	int error; /* the first one; later calls do nothing */
 };
 
 /* columns: borrowed, at most PARQUET_COLUMNS_MAX. */

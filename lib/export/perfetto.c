@@ -426,7 +426,7 @@ static void write_plain(struct perfetto_writer *w, const struct store_event *e)
 
 enum { OWN_ENDING, OWN_TRIGGER, OWN_TEXTS };
 
-/* Writes an event of no duration with a text of the thread's own, some time after the last event. */
+/* Writes an instant of the thread, `after` ns after its last event. own: OWN_ENDING or OWN_TRIGGER; text: its name. */
 static void write_instant(struct perfetto_writer *w, unsigned own, const char *text, uint64_t after)
 {
 	size_t name = store_functions(w->walk->store) + STORE_GAP_KINDS + WALK_MARK_KINDS + own;

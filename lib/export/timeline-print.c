@@ -149,8 +149,8 @@ void timeline_print_line(struct timeline_output *o, const struct timeline_line *
 	out_flush_if_full(&o->out);
 }
 
-/* Notes in gaps, and those that are older than the trace, have no place in it. */
-static size_t notes_beside(const struct timeline_output *o, const struct store_thread *t)
+/* Counts the notes of a thread that have no place in its trace: those in gaps, and those from before or after it. */
+static size_t count_unplaced_notes(const struct timeline_output *o, const struct store_thread *t)
 {
 	const struct store_note *n;
 	size_t beside = 0;
@@ -164,7 +164,7 @@ void timeline_print_head(struct timeline_output *o, size_t thread, const struct 
 {
 	const struct store_thread *t = store_thread(o->walk->store, thread);
 	unsigned quality = store_quality(o->walk->store, thread);
-	size_t beside = notes_beside(o, t);
+	size_t beside = count_unplaced_notes(o, t);
 	char name[256], time[DURATION_SIZE];
 	struct buf *b = &o->out.buf;
 

@@ -31,7 +31,7 @@ static const char *paint(const struct tree *t, const char *code)
 #define RED "\033[31m"
 #define PLAIN "\033[0m"
 
-/* The columns of what follows the name of a line. */
+/* Returns the columns of what follows the name of a line. */
 static size_t notes_width(const struct tree *t, const struct stacks_node *n)
 {
 	const struct store_function *f = store_function(t->walk->store, n->function);

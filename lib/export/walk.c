@@ -74,7 +74,7 @@ void walk_begin(struct export_walk *w, const struct store *s, const struct expor
 	*w = (struct export_walk){
 		.store = s, .since = o->since, .until = o->until ? o->until : UINT64_MAX, .tid = o->tid
 	};
-	/* A store that cannot be read for it cannot be exported, which reports that. */
+	/* An error is not reported here: a store that cannot be read fails again when its events are exported. */
 	w->has_call = store_trigger(s, &w->trigger) && store_trigger_call(s, &w->call) == 1;
 	*ret = (struct export_result){ 0 };
 	if (o->budget)
