@@ -27,7 +27,8 @@ struct bundle_file {
 	int fd; /* -1: none was found */
 };
 
-/* The index of a request in its decode is left out: it may depend on the output. */
+/* Returns the key of a request in the index, which the caller frees. It lacks the index of the request: that may depend
+ * on the output. */
 static char *key_of(const struct decoder_event *q)
 {
 	char *key;
@@ -73,7 +74,7 @@ void bundle_files_done(struct bundle_files *files)
 	free(files->list);
 }
 
-/* No time, user or mode of this machine is in a header. */
+/* Adds a header, with no time, user or mode of this machine. */
 static int add_header(int fd, const char *name, uint64_t size)
 {
 	struct header h = { .mode = "0000644",
@@ -147,7 +148,7 @@ static int add_file(int fd, const char *name, int from)
 	return rc < 0 ? rc : add_padding(fd, (uint64_t)st.st_size);
 }
 
-/* Adds what the snapshot captured. */
+/* Adds the code that the snapshot captured. */
 static int add_code(int fd, int directory)
 {
 	_cleanup_closedir_ DIR *dir = NULL;

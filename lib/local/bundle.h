@@ -27,7 +27,7 @@ void bundle_files_done(struct bundle_files *files);
 /* What a bundle is made of. Descriptors stay the caller's. */
 struct bundle_parts {
 	int trace;            /* the perf.data file; -1: it is redacted */
-	int directory;        /* of the snapshot, with what it captured; or -1 */
+	int directory;        /* of the snapshot, with the code that it captured; or -1 */
 	int store;            /* the redacted store, or -1 */
 	int core;             /* a core dump, or -1 */
 	const char *snapshot; /* text of snapshot.json, or NULL */
@@ -39,7 +39,7 @@ int bundle_write(int fd, const struct bundle_parts *parts);
 /* True if a file begins as a bundle. */
 bool bundle_is(int fd);
 
-/* Makes a directory with the contents; the path is the caller's, who passes it to bundle_remove(). -EBADMSG. */
+/* Unpacks a bundle into a new directory. The caller passes its path to bundle_remove(). -EBADMSG. */
 int bundle_unpack(int fd, char **ret_dir);
 void bundle_remove(char *dir);
 

@@ -19,7 +19,7 @@
 
 enum { SNAPSHOT_JSON_MAX = 64 << 20, JSON_PIECE = 64 << 10, JOB = 1 };
 
-/* Their names and what they are made of, without the functions that write them. */
+/* The names of the formats, and what they are made of, without the functions that write them. */
 #define FORMAT(id, name, basis, content, export) { name, basis },
 
 static const struct {

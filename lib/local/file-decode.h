@@ -2,7 +2,8 @@
 /*
  * A decode that csight or a program with libcsight runs itself with csight-decode, without the daemon: opens the input,
  * submits the job and answers its requests. Functions return 0 or a negative errno, and set the text of the error,
- * which is not escaped. One thread at a time; cancel may become readable by any.
+ * which is not escaped. One thread at a time may use a decode; any thread may make
+ * its descriptor cancel readable.
  */
 #ifndef CSIGHT_LOCAL_FILE_DECODE_H
 #define CSIGHT_LOCAL_FILE_DECODE_H

@@ -60,7 +60,7 @@ static int open_snapshot_copy(const struct finder *f, const char *file)
 	return openat(f->dir, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 }
 
-/* The build-id of a request, or "" if it is invalid: it comes from a trace and becomes part of a path. */
+/* Returns the build-id of a request, or "" if it is invalid: it comes from a trace and becomes part of a path. */
 static const char *checked_build_id(const struct decoder_event *q)
 {
 	return debug_places_id_valid(q->build_id) ? q->build_id : "";

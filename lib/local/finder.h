@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the image files of a trace (programs and libraries) and their debug files: in the snapshot, by build-id or name
+/*
+ * Finds the image files of a trace (programs and libraries) and their debug files: in the snapshot, by build-id or name
  * in directories that the user names, at their recorded paths, in the places of lib/decoder/debug-places.h, and from
- * servers. No file is parsed here: csight-decode checks each candidate and asks for the next
- * one if it is the wrong file.
+ * servers. No file is parsed here: csight-decode checks each candidate and asks for the next one if it is the wrong
+ * file.
  */
 #ifndef CSIGHT_LOCAL_FINDER_H
 #define CSIGHT_LOCAL_FINDER_H
