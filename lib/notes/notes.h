@@ -12,7 +12,8 @@
  * memory; an entry that is the same in both is whole.
  *
  * Where the trace has a clock of its own, the writer shows where in the trace a note was made: it calls
- * csight_note_mark() NOTES_MARKS times, with the numbers of instructions that notes_steps() determines.
+ * csight_note_mark() NOTES_MARKS times. Each call executes as many instructions as notes_steps() determines, and so
+ * stands for a digit of the note's index.
  */
 #ifndef CSIGHT_NOTES_H
 #define CSIGHT_NOTES_H
@@ -29,7 +30,7 @@ enum {
 	NOTES_VERSION = 1,
 	NOTES_ENTRIES = 4096, /* a power of two */
 	NOTES_LABEL_MAX = 64,
-	NOTES_MARKS = 7, /* a first one, the digits of the index, and a check */
+	NOTES_MARKS = 7, /* the first one, one for each digit of the index, and a check */
 	NOTES_DIGITS = NOTES_MARKS - 2,
 	NOTES_BITS = 3, /* of a digit */
 };
@@ -68,7 +69,7 @@ struct notes_message {
 	int64_t value;
 };
 
-/* Returns how many steps mark n of a note with this index takes. Only the first mark takes none. */
+/* Returns the number of steps of csight_note_mark() for mark n of the note with this index; 0 for n = 0 alone. */
 static inline unsigned notes_steps(uint64_t index, unsigned n)
 {
 	unsigned sum = 0;
