@@ -134,7 +134,7 @@ static int read_build_ids(struct pd_file *f)
 	return 0;
 }
 
-/* A section that is too large is ignored. */
+/* Reads the notes of the program. A section that is too large is ignored. */
 static int read_notes(struct pd_file *f)
 {
 	struct buf *list = &f->lists[NOTES];

@@ -170,7 +170,10 @@ static void place_record(struct pd_pieces *to, const struct pd_aux_record *r, st
 
 	if (r->size == 0) {
 		to->empty++;
-		/* csightd writes one without a thread where tracing was off: its offset is when that began. */
+		/*
+		 * csightd writes an AUX record without a thread for an interval in which tracing was off. Its offset is
+		 * the time at which the interval began; its own time is the end.
+		 */
 		if (r->flags & PD_AUX_PARTIAL && r->origin.tid == UINT32_MAX) {
 			bool failed = r->flags & PD_AUX_TRUNCATED && r->offset != r->origin.time;
 

@@ -117,7 +117,7 @@ struct pd_contents {
 	uint64_t first_time, last_time; /* of records; 0: no record has a time */
 	struct pd_clock clock;
 	const char *version, *release, *arch; /* of perf, of the kernel, of the machine; NULL: not in the file */
-	const void *notes;                    /* of the program, as notes_copy() has them */
+	const void *notes;                    /* of the program, in the form of notes_copy() */
 	size_t notes_size;
 	struct pd_problem damage;
 };

@@ -245,7 +245,7 @@ static int on_start(struct pd_file *f, struct reader *r, const struct pd_origin 
 	return on_run(f, PD_RUN_START, &who);
 }
 
-/* The CPU and thread of each event identifier; the thread is -1 for an event of a CPU. */
+/* Records the CPU and thread of each event identifier; the thread is -1 for an event of a CPU. */
 static int on_id_index(struct pd_file *f, struct reader *r)
 {
 	uint64_t n, id, index, cpu, tid;
