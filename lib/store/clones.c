@@ -35,7 +35,7 @@ static size_t cut_suffix(const char *name, size_t size)
 	return size;
 }
 
-/* The same for "NAME [clone .isra.0]", as C++ names are demangled. */
+/* Returns the length of NAME in "NAME [clone .isra.0]", the form of demangled C++ names. */
 static size_t cut_clone(const char *name, size_t size)
 {
 	size_t begin = size, inner, n;

@@ -6,7 +6,7 @@
 struct store_finder {
 	const struct store *store;
 	struct store_finder_options o;
-	struct store_iter *it; /* of the thread before next; NULL: at none */
+	struct store_iter *it; /* of the thread before `next`; NULL: no thread is open */
 	size_t next;
 };
 

@@ -83,7 +83,7 @@ struct store_layout {
 /* Returns NULL for a version that cannot be read. */
 const struct store_layout *store_layout(uint32_t version);
 
-/* The number in a packed frame, of a function or, if *ret_inlined, of a site; *ret_kind: enum call_kind. */
+/* Returns the number in a packed frame, of a function or, if *ret_inlined, of a site; *ret_kind: enum call_kind. */
 static inline uint64_t store_unpack(const struct store_layout *l, uint64_t packed, bool *ret_inlined, uint8_t *ret_kind)
 {
 	*ret_inlined = packed >> l->kind_bits & 1;

@@ -14,7 +14,7 @@ struct store_iter {
 	uint8_t *data;
 	size_t capacity;
 	uint64_t time, instructions, bound;
-	uint64_t waited;        /* without the wait that is on top of the stack */
+	uint64_t waited;        /* ns in pauses up to time, without the pause that is open on top of the stack */
 	uint64_t segments;      /* begun so far */
 	uint32_t roots;         /* roots of the current segment returned to so far */
 	uint32_t pending_roots; /* roots of the current segment whose enters are still to be returned */
@@ -547,7 +547,7 @@ int store_iter_seek(struct store_iter *it, uint64_t time)
 		if (rc == 1)
 			rc = 0;
 	}
-	/* As with other marks, what began before is not returned. */
+	/* Like other marks, a mark from before the position is not returned. */
 	it->pending_mark = false;
 	it->uncertain = 0;
 	return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One store of the threads of several, which have a common clock. */
+/* Makes one store of the threads of several stores, which have a common clock. */
 #include <string.h>
 
 #include "lib/store/reader.h"
@@ -70,7 +70,7 @@ static int make_meta(struct store *const *from, size_t n, struct store_meta *ret
 
 int store_merge(struct store *const *from, size_t n, const char *name, int to)
 {
-	/* The writer knows functions by their addresses: all live until it ends. */
+	/* The writer recognizes functions by their addresses, so all rewriters live until it ends. */
 	_cleanup_free_ struct store_rewriter *parts = calloc(n + 1, sizeof(*parts));
 	struct store_meta meta;
 	int rc = parts ? make_meta(from, n, &meta) : -ENOMEM;

@@ -29,13 +29,13 @@ struct writer_notes {
 	struct sought_note notes[];              /* sorted by index */
 };
 
-void store_notes_name(struct store_writer *w, uint32_t function, const char *name)
+void store_notes_function(struct store_writer *w, uint32_t function, const char *name)
 {
 	if (w->sought && strcmp(name, mark_function) == 0)
 		w->mark_function = function;
 }
 
-/* A note was made here, by what the marks say of its index. */
+/* Sets the time of the note whose index the marks have. */
 static void place_note(const struct store_writer *w, const struct writer_thread *t)
 {
 	struct sought_note *n = w->sought->list[t->marks.index % NOTES_ENTRIES];
@@ -66,7 +66,7 @@ void store_notes_mark(struct store_writer *w, struct writer_thread *t, uint64_t 
 	}
 }
 
-/* Labels are of a program: any bytes. */
+/* Adds a label to the texts. It comes from the program, and may be any bytes. */
 static int add_label(struct store_writer *w, const struct note *n, uint32_t *ret)
 {
 	char label[NOTES_LABEL_MAX + 1];
@@ -138,7 +138,7 @@ static struct writer_note make_note(const struct store_writer *w, const struct s
 		to.kind = to.time ? STORE_NOTE_SPAN : STORE_NOTE_ENDED;
 		if (!to.time)
 			to.time = to.until;
-		/* Of a span, one part alone is in the trace. */
+		/* The end of the span has no place in the trace. */
 		if (!to.until)
 			to.kind = STORE_NOTE_OPEN;
 	}
@@ -160,7 +160,7 @@ static int compare_notes(const void *left, const void *right)
 
 int store_place_notes(struct store_writer *w)
 {
-	/* A beginning whose end is known is part of that. */
+	/* The beginning of a span whose end is known gets no note of its own: the note of the end has both. */
 	for (size_t i = 0; i < w->n_sought; i++) {
 		const struct sought_note *n = &w->sought->notes[i];
 		struct sought_note *begin = n->kind == NOTES_END ? begin_of(w, n) : NULL;

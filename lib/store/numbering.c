@@ -34,7 +34,7 @@ static int add_function(struct store_writer *w, const struct region *region, uin
 	if (rc < 0)
 		return rc;
 	w->functions[w->n_functions++] = f;
-	store_notes_name(w, *ret, region->name);
+	store_notes_function(w, *ret, region->name);
 	return 0;
 }
 

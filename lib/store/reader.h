@@ -65,7 +65,7 @@ struct store {
 /* Reads exactly size bytes of the file. */
 int store_read_at(const struct store *s, uint64_t offset, void *ret, size_t size);
 
-/* The same; -EBADMSG where the checksum differs. */
+/* As store_read_at(), but -EBADMSG where the checksum differs. */
 int store_read_checked(const struct store *s, uint64_t offset, void *ret, size_t size, uint32_t checksum);
 
 /*
@@ -95,7 +95,8 @@ struct store_rewriter {
 
 /* The store must outlive the rewriter. Call store_rewriter_done() even if this fails. */
 int store_rewriter_init(struct store_rewriter *r, const struct store *s, const struct store_meta *meta, int to);
-/* The same with the writer of another, which the caller takes back from r->writer before store_rewriter_done(). */
+/* Initializes a rewriter with the writer of another one, which the caller takes back from r->writer before
+ * store_rewriter_done(). */
 int store_rewriter_share(struct store_rewriter *r, const struct store *s, struct store_writer *writer);
 void store_rewriter_done(struct store_rewriter *r);
 

@@ -134,7 +134,7 @@ static int put_name(struct redaction *r, const char *text, bool in_section)
 	return rc;
 }
 
-/* The name of a function; memory and code without one are named after mappings and files. */
+/* Returns the name of a function; memory and code without one are named after mappings and files. */
 static char *function_text(const struct store_function *f)
 {
 	return f->kind == REGION_ANON ? strdup("[anon]") : store_redact_name(f->name);
@@ -169,7 +169,7 @@ static int put_function(struct redaction *r, const struct store_function *f, boo
 	return rc;
 }
 
-/* One chunk has all names: their order is that of the tables. */
+/* Makes one chunk with all names, in the order of the tables. */
 static int make_names(struct redaction *r)
 {
 	const struct store *s = r->from;
@@ -235,7 +235,7 @@ static int compare_offsets(const void *left, const void *right)
 	return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-/* A head has numbers only; it must be that of a block, since other bytes may be anything. */
+/* Checks that a head is that of a block: it has numbers only, whereas other bytes may be anything. */
 static int check_head(const struct store *s, const struct stored_block *b)
 {
 	uint8_t head[CHUNK_HEAD_SIZE];
@@ -379,7 +379,7 @@ static int write_blocks(struct redaction *r)
 	return end_section(r, SECTION_BLOCKS, BLOCK_SIZE);
 }
 
-/* A label may be any text of the program. */
+/* Writes the notes with "note" or "span" in place of their labels, which may be any text of the program. */
 static int write_notes(struct redaction *r)
 {
 	struct buf *b = &r->section;

@@ -80,11 +80,12 @@ struct store_note {
 	int64_t value;
 };
 
+struct note;
+
 /*
  * Adds the notes of the program, before the first event; they are sorted by index. Their times are on the clock of the
  * store, or 0 where only marks in the trace can give them.
  */
-struct note;
 int store_put_notes(struct store_writer *w, const struct note *notes, size_t n);
 
 /* Adds a note whose place is known. */
@@ -141,7 +142,7 @@ static inline void store_closep(struct store **s)
 const char *store_meta(const struct store *s, const char *key);
 uint64_t store_meta_number(const struct store *s, const char *key);
 
-/* Returns false if no trigger took the snapshot. The texts are the store's. */
+/* Sets *ret to the trigger that took the snapshot; its texts are the store's. Returns false if there was none. */
 bool store_trigger(const struct store *s, struct store_trigger *ret);
 
 /* Converts a time of the store to CLOCK_REALTIME; 0: unknown. */

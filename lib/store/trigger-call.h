@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The call that triggered a snapshot. */
+/* Finds the call that triggered a snapshot. */
 #ifndef CSIGHT_STORE_TRIGGER_CALL_H
 #define CSIGHT_STORE_TRIGGER_CALL_H
 

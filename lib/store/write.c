@@ -387,7 +387,7 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 	return rc;
 }
 
-/* The block has EVENT_MAX bytes reserved. */
+/* Begins an event in the block, which has EVENT_MAX bytes reserved. */
 static inline uint8_t *begin_event(struct writer_thread *t, const struct call_event *e, enum store_code code)
 {
 	uint8_t *to = t->block.data + t->block.size;

@@ -61,7 +61,7 @@ struct writer_segment {
 	uint64_t time, instructions, waited;
 	uint32_t first_root, n_roots;
 	uint32_t marks;     /* MARK_WAS_UNCERTAIN so far */
-	uint32_t uncertain; /* of these, those before the last root: the others concern no frame of the segment */
+	uint32_t uncertain; /* marks before the last root; later marks concern no frame of the segment */
 };
 
 /* Marks of a note so far, of one thread. */
@@ -145,9 +145,13 @@ int chunk_append(struct store_writer *w, enum store_chunk_type type, const struc
 /* Appends a chunk with the names that are new since the last one. */
 int chunk_append_names(struct store_writer *w);
 
-/* A function got its number; a call of it that may be a mark has ended; all events are written (notes.c). */
-void store_notes_name(struct store_writer *w, uint32_t function, const char *name);
+/* notes.c: the writer reports each function that gets a number; the one whose calls mark notes is remembered. */
+void store_notes_function(struct store_writer *w, uint32_t function, const char *name);
+
+/* The writer reports that a call of that function has ended, which may be a mark. */
 void store_notes_mark(struct store_writer *w, struct writer_thread *t, uint64_t enter, uint64_t instructions);
+
+/* After all events: makes the notes with their places in the trace. -ENOMEM. */
 int store_place_notes(struct store_writer *w);
 
 /* Finds the numbers of what an event refers to, and assigns new ones where it is new. */
