@@ -22,8 +22,8 @@
 #include "lib/base/util.h"
 
 enum {
-	LOOK_MS = 5,            /* between two looks at the rings while no csightd is connected */
-	SEND_SECONDS = 10,      /* a csightd that reads no answer for so long is not served any more */
+	CHECK_MS = 5,           /* between two checks of the rings while no csightd is connected */
+	SEND_SECONDS = 10,      /* a csightd that reads no answer for this time is disconnected */
 	KEEP_SECONDS = 30,      /* default of --keep-for */
 	BACKLOG_MAX = 64 << 20, /* bytes of all rings together */
 	RING_MAX = 1 << 30,
@@ -34,7 +34,7 @@ struct thing {
 	uint32_t kind, number;
 	int fd;
 	struct perf_ring ring; /* page NULL: not mapped */
-	int backlog;           /* what was read from it, in memory; -1: nothing */
+	int backlog;           /* the memory file with the records read from the ring; -1: none */
 	uint64_t position, backlog_size;
 	TAILQ_ENTRY(thing) link;
 };
@@ -56,7 +56,9 @@ static void close_things(const struct keeper_message *which)
 {
 	struct thing *t, *next;
 
-	/* Events end before the ring that they write to. */
+	/*
+	 * The list is in the order of creation: from its end on, events are closed before the ring that they write to.
+	 */
 	for (t = TAILQ_LAST(&things, thing_list); t; t = next) {
 		next = TAILQ_PREV(t, thing_list, link);
 		if (!which || (t->group == which->group &&
@@ -116,7 +118,10 @@ static int answer(int client, const struct keeper_message *m, int fd)
 	return io_send_fds(client, m, sizeof(*m), &fd, fd >= 0);
 }
 
-/* The backlog belongs to the client from then on. */
+/*
+ * Sends the things of a group, each with its backlog. A backlog belongs to the client once it is sent: the keeper drops
+ * it.
+ */
 static int list_group(int client, uint64_t group)
 {
 	struct thing *t;
@@ -199,7 +204,7 @@ static int serve_request(int client, const struct keeper_message *m, int *fd)
 	return rc < 0 ? rc : answer(client, &reply, reply.rc < 0 ? -1 : opened);
 }
 
-/* Returns false when the client has closed the connection, or is to be disconnected. */
+/* Serves one request. Returns false if the client has closed the connection, or must be disconnected. */
 static bool serve(int client)
 {
 	struct keeper_message m;
@@ -212,7 +217,10 @@ static bool serve(int client)
 	return n == sizeof(m) && serve_request(client, &m, &fd) == 0;
 }
 
-/* Reads the records of a ring that is half full. What does not fit stays there, and the kernel counts what it drops. */
+/*
+ * Moves the records of a ring that is at least half full to its backlog. If all backlogs would exceed BACKLOG_MAX, the
+ * records stay in the ring, and the kernel counts those that it then drops.
+ */
 static void read_ring(struct thing *t)
 {
 	_cleanup_buf_ struct buf records = { 0 };
@@ -240,7 +248,10 @@ static bool is_permitted(int client)
 	return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-/* Returns the client: there is one at a time. */
+/*
+ * Accepts a connection, which becomes the client unless there is one: a second one is refused with -EBUSY. Returns the
+ * client, or -1.
+ */
 static int accept_client(int listener, int client)
 {
 	const struct timeval limit = { SEND_SECONDS, 0 };
@@ -262,7 +273,7 @@ static void run(int listener, uint64_t keep_ns)
 		bool waits = client < 0 && !TAILQ_EMPTY(&things);
 		struct thing *t;
 
-		poll(fds, 2, waits ? LOOK_MS : -1);
+		poll(fds, 2, waits ? CHECK_MS : -1);
 		if (fds[1].revents && !serve(client)) {
 			closep(&client);
 			left = now_ns(CLOCK_MONOTONIC);

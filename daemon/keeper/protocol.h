@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What csightd asks of csight-keeper: one message each way on a SOCK_SEQPACKET socket, with at most one descriptor. The
- * keeper does not interpret what it keeps: csightd names things by a group (a target), a kind and a number.
+ * The requests of csightd to csight-keeper: one message each way on a SOCK_SEQPACKET socket, with at most one
+ * descriptor. A thing is a descriptor that the keeper keeps, with its ring if that is mapped. csightd identifies it by
+ * a group (a target), a kind and a number, which the keeper does not interpret.
  */
 #ifndef CSIGHT_DAEMON_KEEPER_PROTOCOL_H
 #define CSIGHT_DAEMON_KEEPER_PROTOCOL_H
@@ -13,16 +14,16 @@ enum { KEEPER_VERSION = 1, KEEPER_ATTR_SIZE = 192, KEEPER_ALL = 0 };
 enum keeper_op {
 	KEEPER_OPEN = 1, /* perf_event_open() with attr, pid, cpu; the answer has the descriptor */
 	KEEPER_MAP,      /* map the ring of an event: data_size beside the first page, aux_size */
-	KEEPER_HOLD,     /* keep the descriptor of this message instead of one of the same name */
-	KEEPER_CLOSE,    /* close one thing, or with kind KEEPER_ALL the group */
-	KEEPER_LIST,     /* the things of a group: an answer with a descriptor for each, and one without `more` */
-	KEEPER_GROUPS,   /* an answer for each group, and one without `more` */
+	KEEPER_HOLD,     /* keep the descriptor of this message, in place of a thing of the same identity */
+	KEEPER_CLOSE,    /* close one thing, or, with the kind KEEPER_ALL, its group */
+	KEEPER_LIST,     /* list a group: an answer with a descriptor for each thing, then one without `more` */
+	KEEPER_GROUPS,   /* list all groups: an answer for each, then one without `more` */
 };
 
 enum keeper_kind {
 	KEEPER_RING = 1, /* an event with a ring */
 	KEEPER_EVENT,    /* an event that writes into the ring of another */
-	KEEPER_SWITCHES, /* the same, for context switches */
+	KEEPER_SWITCHES, /* an event that writes context switches into the ring of another */
 	KEEPER_FILE,
 	KEEPER_BACKLOG, /* in answers only: what was read from the ring of this number while no csightd was connected */
 };
@@ -36,7 +37,7 @@ struct keeper_message {
 	uint64_t position; /* of a backlog's first byte, among all bytes ever written to the ring */
 	int32_t rc;        /* in answers: 0 or negative errno */
 	uint32_t more;
-	uint8_t attr[KEEPER_ATTR_SIZE]; /* struct perf_event_attr, which has its own size */
+	uint8_t attr[KEEPER_ATTR_SIZE]; /* struct perf_event_attr, whose member size has its size */
 };
 
 #endif
