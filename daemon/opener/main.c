@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * csight-opener opens files for csightd with the rights of their users (daemon/opener.h). Each request is a
- * connection, served by a process that becomes the user and ends with it: one that waits for a file system that never
- * answers holds up nothing else. It accepts requests of root alone, or of its own user, and ends when it is idle.
+ * csight-opener opens files for csightd with the rights of their users, makes sockets of the process connector, and
+ * holds gates before programs (daemon/opener.h). Each request is a connection, which a process of its own serves: for a
+ * file, that process becomes the user. A process that waits for a file system that never answers delays no other
+ * request. csight-opener accepts requests of root alone, or of its own user, and ends when it is idle.
  */
 #include "config.h"
 
@@ -19,9 +20,9 @@
 #include "lib/base/log.h"
 #include "lib/base/util.h"
 
-enum { CHILDREN_MAX = 256, IDLE_MS = 10000, LOOK_MS = 200, EXIT_USAGE = 2 };
+enum { CHILDREN_MAX = 256, IDLE_MS = 10000, CHECK_MS = 200, EXIT_USAGE = 2 };
 
-static bool permitted(int client)
+static bool is_permitted(int client)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
@@ -30,10 +31,10 @@ static bool permitted(int client)
 	       (peer.uid == 0 || peer.uid == geteuid());
 }
 
-/* Returns true if a process serves it. */
-static bool serve(int listener, int client)
+/* Starts a process that serves a client with the right to requests. Returns true if one was started. */
+static bool start_serving(int listener, int client)
 {
-	pid_t pid = permitted(client) ? fork() : -1;
+	pid_t pid = is_permitted(client) ? fork() : -1;
 
 	if (pid == 0) {
 		close(listener);
@@ -42,15 +43,15 @@ static bool serve(int listener, int client)
 	return pid > 0;
 }
 
-/* Returns when no request came for a while. */
-static int run(int listener)
+/* Accepts connections. Returns 0 after IDLE_MS without a request or a running process, or negative errno. */
+static int accept_requests(int listener)
 {
 	unsigned n = 0;
 
 	for (;;) {
 		struct pollfd p = { n < CHILDREN_MAX ? listener : -1, POLLIN, 0 };
 		bool idle = n == 0;
-		int rc = poll(&p, 1, idle ? IDLE_MS : LOOK_MS), client;
+		int rc = poll(&p, 1, idle ? IDLE_MS : CHECK_MS), client;
 
 		if (rc < 0 && errno != EINTR)
 			return -errno;
@@ -63,7 +64,7 @@ static int run(int listener)
 		client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		if (client < 0)
 			continue;
-		n += serve(listener, client);
+		n += start_serving(listener, client);
 		close(client);
 	}
 }
@@ -113,7 +114,7 @@ int main(int argc, char **argv)
 			  strerror(-listener));
 		return EXIT_USAGE;
 	}
-	rc = run(listener);
+	rc = accept_requests(listener);
 	if (rc < 0)
 		log_error("cannot wait for requests: %s", strerror(-rc));
 	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
