@@ -19,7 +19,7 @@
 
 enum { EXIT_USAGE = 2, SECONDS = 60, SECONDS_MAX = 3600 };
 
-static bool permitted(int client)
+static bool is_permitted(int client)
 {
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
@@ -30,14 +30,14 @@ static bool permitted(int client)
 
 static int serve(int client, unsigned seconds)
 {
-	int rc = permitted(client) ? runner_serve(client, seconds) : -EPERM;
+	int rc = is_permitted(client) ? runner_serve(client, seconds) : -EPERM;
 
 	if (rc < 0)
 		log_error("cannot serve a request: %s", strerror(-rc));
 	return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* A process for each connection. */
+/* Accepts connections, and serves each in a process of its own. Returns negative errno when that fails. */
 static int listen_at(const char *path, unsigned seconds)
 {
 	int listener = activation_listen(path), client;

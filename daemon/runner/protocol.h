@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The request to csight-runner: this, then what the command is for, the command, and the environment, each with a NUL.
+/*
+ * A request to csight-runner: this struct, then strings, each with its NUL: what the command is run for, the command,
+ * and n_environment variables.
  */
 #ifndef CSIGHT_RUNNER_PROTOCOL_H
 #define CSIGHT_RUNNER_PROTOCOL_H

@@ -31,11 +31,11 @@ struct run {
 	char about[80];
 	char variables[USER_VARIABLES][VARIABLE_SIZE];
 	pid_t pid;
-	unsigned seconds; /* that it may take */
+	unsigned seconds; /* limit of the run time of the command */
 	bool late;
 };
 
-/* True if data is a request; ret refers to it. */
+/* Returns true if data is a valid request. The strings of *ret point into data. */
 static bool parse(const char *data, size_t size, struct runner_command *ret)
 {
 	struct runner_request r;
@@ -69,7 +69,10 @@ static int find_user(struct run *r)
 		return -EPERM;
 	if (getpwuid_r(r->command.uid, &r->user, r->user_text, sizeof(r->user_text), &found) == 0 && found)
 		return 0;
-	/* Its groups are unknown: a process of that user can have only those that it has. */
+	/*
+	 * The user database lacks the user, so that the groups of the user are unknown. As root, csight-runner refuses
+	 * the command; else it is that user already, and the command gets the groups of this process.
+	 */
 	if (geteuid() == 0)
 		return -ESRCH;
 	r->user_text[0] = 0;
@@ -79,7 +82,7 @@ static int find_user(struct run *r)
 	return 0;
 }
 
-static bool become(const struct passwd *user)
+static bool become_user(const struct passwd *user)
 {
 	if (geteuid() == 0 &&
 	    (initgroups(user->pw_name, user->pw_gid) < 0 || setresgid(user->pw_gid, user->pw_gid, user->pw_gid) < 0 ||
@@ -88,7 +91,7 @@ static bool become(const struct passwd *user)
 	return geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
-/* Sets the environment: of the user, then of the hit. It ends with NULL. */
+/* Fills the environment of the command: the variables of the user, then those of the request, then NULL. */
 static void set_environment(struct run *r, char *ret[USER_VARIABLES + RUNNER_ENVIRONMENT_MAX + 1])
 {
 	const char *const values[USER_VARIABLES][2] = {
@@ -110,7 +113,7 @@ static void set_environment(struct run *r, char *ret[USER_VARIABLES + RUNNER_ENV
 	ret[n] = NULL;
 }
 
-/* Of the child. Does not return. */
+/* Executes the command in the child process; does not return. output: a descriptor for its output. */
 static void run_command(struct run *r, int output)
 {
 	char *environment[USER_VARIABLES + RUNNER_ENVIRONMENT_MAX + 1];
@@ -124,7 +127,7 @@ static void run_command(struct run *r, int output)
 	if (null < 0 || dup2(output, STDERR_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
 	    dup2(null, STDIN_FILENO) < 0 || syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0) < 0)
 		_exit(126);
-	if (setsid() < 0 || !become(&r->user)) {
+	if (setsid() < 0 || !become_user(&r->user)) {
 		dprintf(STDERR_FILENO, "cannot become user %u: %s\n", r->command.uid, strerror(errno));
 		_exit(126);
 	}
@@ -135,7 +138,10 @@ static void run_command(struct run *r, int output)
 	_exit(127);
 }
 
-/* The command has ended, but is not reaped: no other process has its IDs, and what is left of its group ends. */
+/*
+ * The command has ended and is not reaped yet: no other process can have its process ID, so that the kill reaches only
+ * the rest of its process group.
+ */
 static void on_end(evutil_socket_t fd, short what, void *data)
 {
 	struct run *r = data;
@@ -162,8 +168,8 @@ static void on_time(evutil_socket_t fd, short what, void *data)
 	kill(r->pid, SIGKILL);
 }
 
-/* Waits for its end. */
-static int watch(struct run *r)
+/* Waits until the command ends, and ends it after r->seconds. */
+static int await_end(struct run *r)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
 	struct event *end = pidfd < 0 ? NULL : event_new(r->base, pidfd, EV_READ, on_end, r);
@@ -182,7 +188,8 @@ static int watch(struct run *r)
 	return watched ? 0 : -ENOMEM;
 }
 
-static int start(struct run *r)
+/* Runs the command, with its output in the log, and returns after its end. */
+static int run_logged(struct run *r)
 {
 	struct job_log_rate rate = { 0 };
 	_cleanup_close_ int output = -1;
@@ -197,7 +204,7 @@ static int start(struct run *r)
 	rc = r->pid < 0 ? -errno : 0;
 	closep(&output);
 	if (rc == 0)
-		rc = watch(r);
+		rc = await_end(r);
 	job_log_free(log);
 	return rc;
 }
@@ -226,7 +233,7 @@ int runner_serve(int client, unsigned seconds)
 		return 0;
 	}
 	r->base = event_base_new();
-	rc = r->base ? start(r) : -ENOMEM;
+	rc = r->base ? run_logged(r) : -ENOMEM;
 	if (r->base)
 		event_base_free(r->base);
 	return rc;
