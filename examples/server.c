@@ -22,7 +22,7 @@ enum { SLOW_MS = 50, EVERY_MS = 1000 };
 static struct csight *recorder;
 static pid_t recorded;
 
-/* Called by csight_process() when the snapshot is decoded, or there is none. */
+/* Called by csight_process() when the snapshot is decoded, or could not be taken. */
 static void on_snapshot(void *userdata, const struct csight_result *result)
 {
 	(void)userdata;
@@ -41,7 +41,7 @@ static long now_ms(void)
 	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Serves a request. The snapshot costs it some microseconds, however long the daemon takes. */
+/* Serves a request. A snapshot delays the request by some microseconds, however long the daemon takes. */
 static void serve(const char *line)
 {
 	struct csight_async_options o = { .size = sizeof(o), .done = on_snapshot, .every_ms = EVERY_MS };
@@ -75,7 +75,7 @@ static void watch(int loop, int fd, int events)
 	}
 }
 
-/* Returns 0 when a client ends the server. */
+/* Serves the requests that a client has sent. Returns 0 if one of them ends the server, else 1. */
 static int read_requests(int fd)
 {
 	char text[4096], *line, *rest = NULL;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int print_slowest(const struct csight_store *s, const char *name)
+static int print_durations(const struct csight_store *s, const char *name)
 {
 	struct csight_calls_options only = { .size = sizeof(only), .function = name };
 	struct csight_call call = { .size = sizeof(call) }, slowest = { .size = sizeof(slowest) };
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 	int rc = argc == 3 ? csight_store_open_path(argv[2], 0, &s) : -1;
 
 	if (rc == 0)
-		rc = print_slowest(s, argv[1]);
+		rc = print_durations(s, argv[1]);
 	if (rc < 0)
 		fprintf(stderr, argc == 3 ? "cannot read %s: %s\n" : "usage: slowest FUNCTION STORE\n", argv[argc - 1],
 			strerror(-rc));

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Called at the beginning of each phase of the snapshot, and while it is decoded. 0: continue to wait. */
+/* Called at the beginning of each phase of the snapshot, and while it is decoded. Returns 0 to continue to wait. */
 static int show_progress(void *userdata, const char *phase, uint64_t done, uint64_t total)
 {
 	(void)userdata;
@@ -21,7 +21,7 @@ static int show_progress(void *userdata, const char *phase, uint64_t done, uint6
 	return 0;
 }
 
-/* Something to record. */
+/* The recorded work, where the process records itself. */
 static unsigned fibonacci(unsigned n)
 {
 	return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2);

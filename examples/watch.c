@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits for an event in a process, and prints the snapshot that it took.
+ * Sets a trigger in a process, waits for a hit, and prints the snapshot that was taken for the hit.
  *
  *	cc -o watch watch.c $(pkg-config --cflags --libs libcsight)
  *	./watch PID 'syscall read longer-than 5ms'
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Called when the trigger is in effect. 0: continue to wait. */
+/* Called when the trigger is in effect. Returns 0 to continue to wait. */
 static int on_watching(void *userdata, const struct csight_object *trigger)
 {
 	(void)userdata;
