@@ -44,7 +44,7 @@ enum cage_part {
  */
 int cage_lock(unsigned *ret_parts);
 
-/* The names of active parts, as a JSON array. */
+/* Returns the names of active parts as a JSON array. */
 json_object *cage_json(unsigned parts);
 
 #endif

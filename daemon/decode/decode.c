@@ -40,7 +40,7 @@ static int on_batch(void *user, const struct native_batch *b, struct native_sums
 	struct native_sums before = *sums;
 	int rc = outputs_batch(&d->outputs, b);
 
-	outputs_add_sums(&d->outputs, b, sums);
+	outputs_update_sums(&d->outputs, b, sums);
 	decode_stats_add_batch(&d->stats, b, &before, sums);
 	return rc;
 }

@@ -8,7 +8,7 @@
 #include "lib/base/util.h"
 
 enum {
-	THREADS_OPEN = 16384, /* threads that outputs hold open; those that ran last */
+	THREADS_OPEN = 16384, /* tracks of threads that may be open at a time */
 	TRACKS_MAX = 65536,
 };
 
@@ -20,10 +20,10 @@ struct track {
 	const struct feed *feed;      /* of the last stretch */
 	uint64_t since;               /* time at which the last stretch began */
 	bool after_exception;         /* no instruction has been executed since the last exception */
-	bool gap;                     /* elements were left out since the last stretch */
-	bool again;                   /* an earlier track of the same thread was ended */
+	bool gap;                     /* elements have been left out since the last stretch */
+	bool again;                   /* the thread had an earlier track, which end_oldest() ended */
 	bool ended;
-	TAILQ_ENTRY(track) link; /* of threads that are open */
+	TAILQ_ENTRY(track) link; /* in struct demux.open */
 };
 
 struct feed {
@@ -50,10 +50,10 @@ struct demux {
 	size_t n_feeds;
 	struct track **tracks;
 	uint32_t n_tracks;
-	struct hash threads;      /* indexes of tracks by thread ID: the last one of each */
-	TAILQ_HEAD(, track) open; /* those of threads; the one that ran last is the last */
+	struct hash threads;      /* by thread ID: index of the last track of the thread */
+	TAILQ_HEAD(, track) open; /* open tracks of threads; the one that ran last is at the end */
 	uint32_t n_open;
-	const struct track *at; /* to which outputs_begin() switched last */
+	const struct track *at; /* the track of the last outputs_begin() */
 	/*
 	 * Before this time, AUX slices of a wrapped ring buffer are lost: slices of a thread that follow each other in
 	 * the input may have had others between them.
@@ -111,7 +111,7 @@ static int end_oldest(struct demux *d)
 	return end_track(d, t);
 }
 
-/* Adds a track for a thread; before: an earlier one of it, or NULL. */
+/* Adds a track for a thread. before: the earlier track of the thread, which has ended, or NULL. */
 static int add_thread(struct demux *d, const struct feed *f, uint32_t tid, const struct track *before,
 		      struct track **ret)
 {
@@ -139,7 +139,7 @@ static int add_thread(struct demux *d, const struct feed *f, uint32_t tid, const
 	return 0;
 }
 
-/* The track of a thread that runs now; *ret is NULL if there are too many threads. */
+/* Finds or adds the track of a thread that runs now; *ret is NULL if there are too many threads. */
 static int find_thread(struct demux *d, const struct feed *f, uint32_t tid, struct track **ret)
 {
 	uint32_t *number = hash_get(&d->threads, tid, 0);
@@ -158,7 +158,7 @@ static int find_thread(struct demux *d, const struct feed *f, uint32_t tid, stru
 	return 0;
 }
 
-/* The track of a CPU's unattributed execution, which is not in the hash table. */
+/* Finds or adds the track of a CPU's unattributed execution, which is not in the hash table. */
 static int find_cpu_track(struct demux *d, struct feed *f, struct track **ret)
 {
 	struct stream s = *f->stream;
@@ -172,7 +172,10 @@ static int find_cpu_track(struct demux *d, struct feed *f, struct track **ret)
 	return rc;
 }
 
-/* The thread of the stretch that begins with this unit; demux.h has the rules. */
+/*
+ * Determines the thread of the stretch that begins with this unit; demux.h has the rules. Returns false if it is
+ * unknown.
+ */
 static bool find_owner(struct demux *d, const struct feed *f, const struct element_unit *u, uint32_t *ret)
 {
 	uint32_t before, pid = UINT32_MAX, pid_before = UINT32_MAX;
@@ -452,7 +455,10 @@ static int consume_stretch(struct demux *d, struct feed *f, const struct element
 	return rc;
 }
 
-/* The feed whose next stretch begins first, and the first unit of that; *ret is NULL when all have ended. */
+/*
+ * Finds the feed whose next stretch begins first, and the first unit of that stretch; *ret is NULL when all feeds have
+ * ended.
+ */
 static int find_earliest(struct demux *d, struct feed **ret, const struct element_unit **ret_unit)
 {
 	*ret = NULL;
@@ -476,8 +482,8 @@ static int find_earliest(struct demux *d, struct feed **ret, const struct elemen
 }
 
 /*
- * The time of the oldest AUX slice in a wrapped ring buffer of a CPU; 0 if it has not wrapped. Any thread may have run
- * there before.
+ * Returns the time of the oldest AUX slice in a wrapped ring buffer of a CPU; 0 if it has not wrapped. Any thread may
+ * have run there before.
  */
 static uint64_t whole_since(const struct stream *s)
 {

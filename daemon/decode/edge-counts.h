@@ -12,23 +12,23 @@
 enum { EDGE_TABLES = 64 };
 
 struct edge_cell {
-	uint64_t n;            /* executed; 0: the edge has no struct edge_count */
+	uint64_t n;            /* number of executions; 0: the edge is not in the list of its table */
 	uint32_t next;         /* the block that followed last, without a gap; 0: none */
 	uint32_t instructions; /* of the block */
 };
 
-/* What else is known of an edge that was executed. */
+/* The rest of what is known about an edge that was executed. */
 struct edge_count {
 	uint64_t start;
-	uint64_t successor; /* where the code continues, or NATIVE_UNKNOWN: behind an indirect branch */
-	uint64_t to;        /* an indirect branch: its last target */
-	uint64_t apart;     /* how often its branch was executed that is counted elsewhere, all others went to `to` */
+	uint64_t successor; /* address at which the code continues; NATIVE_UNKNOWN after an indirect branch */
+	uint64_t to;        /* of an indirect branch: its last target */
+	uint64_t apart;     /* number of its executions whose branch is counted elsewhere; all others went to `to` */
 	uint32_t size;      /* bytes of code */
 	uint32_t edge;
-	bool branches; /* by a branch that was taken */
+	bool branches; /* the edge ends with a taken branch */
 };
 
-/* An indirect branch to a target. */
+/* Counts an indirect branch to one of its targets. */
 struct edge_target {
 	uint64_t start, to;
 	uint64_t n; /* 0: none */
@@ -38,7 +38,7 @@ struct edge_target {
 struct edge_table {
 	uint64_t numbering;
 	struct edge_cell *cells; /* by edge. No edge has number 0: that cell stays empty */
-	uint32_t *numbers;       /* by edge: where it is in list */
+	uint32_t *numbers;       /* by edge: its index in list */
 	size_t n_cells;
 	struct edge_count *list;
 	size_t n, capacity;
@@ -52,10 +52,13 @@ struct edge_counts {
 	size_t n_targets, used_targets;
 };
 
-/* Finds the table of a batch, and makes it large enough. -ENOMEM; -EFBIG: tables are too many, or too large. */
+/*
+ * Finds or adds the table of a batch, and makes it large enough for the batch. Returns 0, -ENOMEM, or -EFBIG: there
+ * would be too many tables, or one would be too large.
+ */
 int edge_counts_table(struct edge_counts *c, const struct native_batch *b, struct edge_table **ret);
 
-/* Gives an edge its struct edge_count; the caller counts it in its cell. -ENOMEM. */
+/* Adds an edge to the list of a table; the caller counts it in its cell. Returns 0 or -ENOMEM. */
 int edge_counts_add(struct edge_table *t, const struct native_batch *b, uint32_t edge);
 
 static inline struct edge_count *edge_counts_find(const struct edge_table *t, uint32_t edge)
@@ -63,10 +66,10 @@ static inline struct edge_count *edge_counts_find(const struct edge_table *t, ui
 	return &t->list[t->numbers[edge]];
 }
 
-/* Counts an indirect branch to a target n times. -ENOMEM, -EFBIG. */
+/* Counts n executions of an indirect branch to a target. Returns 0, -ENOMEM or -EFBIG. */
 int edge_counts_add_target(struct edge_counts *c, const struct edge_count *e, uint64_t to, uint64_t n);
 
-/* Forgets all counts, but keeps the tables for edges to come. */
+/* Clears all counts, but keeps the tables for later edges. */
 void edge_counts_clear(struct edge_counts *c);
 void edge_counts_done(struct edge_counts *c);
 

@@ -42,16 +42,16 @@ struct element_queue {
 	uint64_t lo;
 	const struct pd_piece *piece;
 	bool begins;                  /* no instruction of the piece has been executed yet */
-	uint64_t piece_end, last_end; /* times */
+	uint64_t piece_end, last_end; /* end times of the current and the preceding piece */
 };
 
-/* workers: as stream_decoder_open(). */
+/* Creates a queue for the elements of a stream. workers: as in stream_decoder_open(). */
 int element_queue_open(struct input *input, const struct stream *s, unsigned workers, struct element_queue **ret);
 
 /* Decodes until the time bounds of the first unit are final. *ret is that unit, or NULL at the end of the stream. */
 int element_queue_head(struct element_queue *q, const struct element_unit **ret);
 
-/* The elements of the first unit. */
+/* Returns the elements of the first unit. */
 const struct element *element_queue_elements(const struct element_queue *q);
 
 /* Removes the first unit. */

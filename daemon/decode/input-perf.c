@@ -93,7 +93,7 @@ static bool is_kernel(uint64_t address)
 	return address >> 63;
 }
 
-/* The process of a CPU's trace without context IDs; UINT32_MAX: unknown. */
+/* Returns the process ID of a CPU's trace without context IDs; UINT32_MAX: unknown. */
 static uint32_t scheduled_pid(const struct perf_input *p, const struct stream *stream, uint64_t time)
 {
 	uint32_t tid, pid;
@@ -105,7 +105,7 @@ static uint32_t scheduled_pid(const struct perf_input *p, const struct stream *s
 		   : stream->pid;
 }
 
-/* The process in whose memory an address is looked up. */
+/* Returns the ID of the process in whose memory an address is looked up. */
 static uint32_t pid_of(struct perf_input *p, const struct stream *stream, const struct engine_context *context)
 {
 	uint32_t tid;
@@ -181,7 +181,7 @@ static int check_code(struct decode_job *job, const char *member, int fd)
 	return rc;
 }
 
-/* The process whose code csightd captured. */
+/* Returns the ID of the process whose code csightd captured. */
 static uint32_t target_pid(const struct input *in)
 {
 	uint64_t pid;

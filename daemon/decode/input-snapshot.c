@@ -113,7 +113,10 @@ static bool has_memory(const struct armsnap *s, uint32_t core)
 	return false;
 }
 
-/* The core whose memory dumps hold the code of a trace source; UINT32_MAX: its core has none, so those of any core. */
+/*
+ * Returns the core whose memory dumps hold the code of a trace source; UINT32_MAX: its core has no dumps, so that those
+ * of any core are used.
+ */
 static uint32_t core_of(const struct snapshot_input *d, const char *source)
 {
 	const struct armsnap *s = d->snapshot;
@@ -212,15 +215,15 @@ static int find_streams(struct snapshot_input *d)
 }
 
 /*
- * The process ID under which images of a core's memory space are mapped. Of overlapping dumps, the first one takes
- * precedence: since a later mapping replaces an earlier one, dumps are mapped at decreasing times.
+ * Returns the process ID under which images of a core's memory space are mapped. Of overlapping dumps, the first one
+ * takes precedence: since a later mapping replaces an earlier one, dumps are mapped at decreasing times.
  */
 static uint32_t address_space(uint32_t core, unsigned space)
 {
 	return core * SPACES + space;
 }
 
-/* The number of bytes of a dump that its file really has; 0 if the file is missing. */
+/* Returns the number of bytes of a dump that its file contains; 0 if the file is missing. */
 static uint64_t dump_length(const struct snapshot_input *d, const struct armsnap_dump *dump, uint32_t file)
 {
 	int fd = image_file(d->input.images, file)->fd;

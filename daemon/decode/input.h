@@ -78,10 +78,10 @@ struct input *input_close(struct input *in);
 void input_start_workers(struct input *in);
 void input_stop_workers(struct input *in);
 
-/* The number of threads that were started besides the calling one. */
+/* Returns the number of threads that were started besides the calling one. */
 unsigned input_workers(const struct input *in);
 
-/* The operations code, version and where; callable from any thread. */
+/* Call the operations code, version and where; from any thread. */
 size_t input_code(struct input *in, const struct stream *stream, const struct engine_context *context, uint64_t address,
 		  void *ret, size_t size);
 uint64_t input_code_version(struct input *in, const struct stream *stream, const struct engine_context *context);
@@ -94,7 +94,7 @@ uint64_t input_time(const struct input *in, uint64_t stamp);
 /* Adds a warning to the result of the job. */
 void input_warn(struct input *in, const char *fmt, ...) _printf_(2, 3);
 
-/* The build-id of an image in hexadecimal, in ret; NULL if it is unknown. */
+/* Writes the build-id of an image to ret in hexadecimal, and returns it; NULL if it is unknown. */
 const char *input_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_ID_MAX + 1]);
 
 /* Requests each image from the owner, until a reply is the traced file or the owner has no further one. */

@@ -25,12 +25,15 @@ struct jitdump {
 	bool broken; /* a record is invalid, or there are more than the limit: code described later is unknown */
 };
 
-/* shift: added to CLOCK_MONOTONIC it gives the trace's clock. The caller releases *ret with jitdump_done(). -ENOMEM. */
+/*
+ * Reads a jitdump. shift: the trace's clock minus CLOCK_MONOTONIC. The caller releases *ret with jitdump_done().
+ * Returns 0 or -ENOMEM.
+ */
 int jitdump_read(int fd, int64_t shift, struct jitdump *ret);
 
 /*
- * Adds the code to pid at its times. If the dump is broken, the code at all its addresses is unknown after its last
- * piece. fd: of the jitdump; it must stay open as long as images.
+ * Adds the code to the images of pid, each piece from its time on. If the dump is broken, the code at all its addresses
+ * is unknown after its last piece. fd: of the jitdump; it must stay open as long as images.
  */
 int jitdump_add(const struct jitdump *j, int fd, struct image_set *images, uint32_t pid);
 void jitdump_done(struct jitdump *j);

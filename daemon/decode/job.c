@@ -92,7 +92,7 @@ static int read_snapshot(struct decode_job *j, int fd)
 	return rc;
 }
 
-/* The options of the start message, which are NULL where there are none. */
+/* Parses the member "options" of the start message, if there is one. Options that it lacks keep their defaults. */
 static int parse_options(struct decode_job *j)
 {
 	uint64_t tid, workers = 0;

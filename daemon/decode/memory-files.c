@@ -19,7 +19,7 @@ void memory_files_open(void)
 	for (n_tables = 0; n_tables < MEMORY_FILES_TABLES; n_tables++) {
 		int fd = memfd_create("csight-symbols", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-		/* It has this size, takes no memory yet, and cannot grow. */
+		/* The file has its full size, takes no memory until it is written, and cannot grow. */
 		if (fd < 0 || ftruncate(fd, MEMORY_FILES_TABLE_MAX) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0) {
 			closep(&fd);
 			return;
@@ -28,13 +28,13 @@ void memory_files_open(void)
 	}
 }
 
-int memory_files_table(void)
+int memory_files_take_table(void)
 {
 	return n_tables > 0 ? tables[--n_tables] : -1;
 }
 
-int memory_files_store(void)
+int memory_files_take_store(void)
 {
-	/* A program without a cage has as many as it wants. */
+	/* A program without a cage makes files as it needs them. */
 	return opened ? TAKE_FD(store) : memfd_create("csight-store", MFD_CLOEXEC);
 }

@@ -50,11 +50,13 @@ struct autofdo_output {
 	struct autofdo_stream *current;
 	struct count *slots; /* hash table, open addressing; the size is a power of two, and at most half are used */
 	size_t n_slots, used;
-	/* What batches execute, not yet in slots; it holds for one version of the code. */
+	/*
+	 * Counts of the edges that batches executed and that are not in slots yet; valid for one version of the code.
+	 */
 	struct edge_counts edges;
-	struct edge_table *table; /* of the last edge */
-	uint32_t last;            /* the last edge, which is counted, and what follows it not known; or 0 */
-	struct native_sums sums;  /* next: not of the last edge */
+	struct edge_table *table; /* the table of last */
+	uint32_t last;            /* the last edge of batches, which is counted, while its successor is unknown; or 0 */
+	struct native_sums sums;  /* of the piece; next is invalid while last is not 0 */
 	uint64_t version;
 };
 
@@ -114,7 +116,7 @@ static int counts_add(struct autofdo_output *a, uint32_t file, enum autofdo_kind
 	return counts_add_n(a, &(struct count){ from, to, 1, file, kind });
 }
 
-static bool where(struct autofdo_output *a, uint64_t address, uint32_t *ret_file, uint64_t *ret_offset)
+static bool locate(struct autofdo_output *a, uint64_t address, uint32_t *ret_file, uint64_t *ret_offset)
 {
 	return input_where(a->input, a->stream, &a->current->context, address, ret_file, ret_offset);
 }
@@ -128,7 +130,7 @@ static int end_branch(struct autofdo_output *a, bool has_target, uint64_t target
 	if (!a->current->pending)
 		return 0;
 	a->current->pending = false;
-	if (!has_target || !where(a, target, &file, &to) || file != a->current->pending_file)
+	if (!has_target || !locate(a, target, &file, &to) || file != a->current->pending_file)
 		to = 0;
 	return counts_add(a, a->current->pending_file, BRANCH, a->current->pending_from, to);
 }
@@ -139,10 +141,10 @@ static int add_branches(struct autofdo_output *a, uint64_t start, uint32_t size,
 	struct count c = { .n = n, .kind = BRANCH };
 	uint32_t file;
 
-	if (!n || !where(a, start, &c.file, &c.from))
+	if (!n || !locate(a, start, &c.file, &c.from))
 		return 0;
 	c.from += size - 4;
-	if (!where(a, target, &file, &c.to) || file != c.file)
+	if (!locate(a, target, &file, &c.to) || file != c.file)
 		c.to = 0;
 	return counts_add_n(a, &c);
 }
@@ -152,7 +154,7 @@ static int add_edge(struct autofdo_output *a, const struct edge_count *e, uint64
 	struct count c = { .n = n, .kind = RANGE };
 	int rc;
 
-	if (!n || !where(a, e->start, &c.file, &c.from))
+	if (!n || !locate(a, e->start, &c.file, &c.from))
 		return 0;
 	c.to = c.from + e->size - 4;
 	rc = counts_add_n(a, &c);
@@ -161,14 +163,17 @@ static int add_edge(struct autofdo_output *a, const struct edge_count *e, uint64
 	return add_branches(a, e->start, e->size, e->successor == NATIVE_UNKNOWN ? e->to : e->successor, n - e->apart);
 }
 
-/* Where the code continues behind what was executed last, or NATIVE_UNKNOWN. */
+/* Returns the address at which the code continues after the last execution, or NATIVE_UNKNOWN. */
 static uint64_t successor(const struct autofdo_output *a)
 {
 	return a->last ? edge_counts_find(a->table, a->last)->successor : a->sums.next;
 }
 
-/* No edge follows the last one: its branch is counted where its target is known, by the next element. */
-static void settle_last(struct autofdo_output *a)
+/*
+ * Ends the run of edges: no edge follows the last one directly. Its branch becomes the pending branch, which the next
+ * element counts.
+ */
+static void suspend_last(struct autofdo_output *a)
 {
 	struct edge_count *e = a->last ? edge_counts_find(a->table, a->last) : NULL;
 
@@ -179,7 +184,7 @@ static void settle_last(struct autofdo_output *a)
 	if (!e->branches)
 		return;
 	e->apart++;
-	a->current->pending = where(a, e->start, &a->current->pending_file, &a->current->pending_from);
+	a->current->pending = locate(a, e->start, &a->current->pending_file, &a->current->pending_from);
 	a->current->pending_from += e->size - 4;
 }
 
@@ -189,7 +194,7 @@ static int add_edges(struct autofdo_output *a)
 	const struct edge_counts *c = &a->edges;
 	int rc = 0;
 
-	settle_last(a);
+	suspend_last(a);
 	for (size_t i = 0; i < c->n_tables && rc == 0; i++) {
 		const struct edge_table *t = &c->tables[i];
 
@@ -210,7 +215,7 @@ static int on_range(struct autofdo_output *a, const struct element *e)
 	uint32_t file;
 	int rc = end_branch(a, !e->torn, e->range.start);
 
-	if (rc < 0 || !e->range.count || !where(a, e->range.start, &file, &first))
+	if (rc < 0 || !e->range.count || !locate(a, e->range.start, &file, &first))
 		return rc;
 	last = first + (last - e->range.start);
 	rc = counts_add(a, file, RANGE, first, last);
@@ -220,7 +225,10 @@ static int on_range(struct autofdo_output *a, const struct element *e)
 	return rc;
 }
 
-/* The counts of edges hold in one version of the code. */
+/*
+ * Changes the context of the stream. Counts of edges are valid for one version of the code: if that changes, they are
+ * added to the counts of files first.
+ */
 static int set_context(struct autofdo_output *a, const struct engine_context *context)
 {
 	uint64_t version = input_code_version(a->input, a->stream, context);
@@ -237,7 +245,7 @@ static int autofdo_element(struct output *o, const struct element *e)
 	struct engine_context context = a->current->context;
 
 	if (!element_is_aside(e))
-		settle_last(a);
+		suspend_last(a);
 	switch (e->kind) {
 	case ELEM_RANGE:
 		return on_range(a, e);
@@ -267,8 +275,11 @@ static int autofdo_element(struct output *o, const struct element *e)
 	}
 }
 
-/* Counts a jump of the last edge, an indirect branch, to where another block begins than the last time. */
-static int turn_last(struct autofdo_output *a, struct edge_cell *cell, const struct basic_block *to)
+/*
+ * Sets another target for the last edge, an indirect branch. The executions with the target before are counted in the
+ * table of targets.
+ */
+static int set_last_target(struct autofdo_output *a, struct edge_cell *cell, const struct basic_block *to)
 {
 	struct edge_count *e = edge_counts_find(a->table, a->last);
 	uint64_t n = cell->n - 1 - e->apart;
@@ -281,25 +292,28 @@ static int turn_last(struct autofdo_output *a, struct edge_cell *cell, const str
 	return rc;
 }
 
-/* Ends the last edge, which another one follows in a way that is new; torn: not from there. */
-static int end_last(struct autofdo_output *a, const struct native_batch *b, uint32_t block, bool torn)
+/*
+ * Completes the last edge, which another block followed the time before, and records the block as its successor. torn:
+ * control did not come from that edge.
+ */
+static int complete_last(struct autofdo_output *a, const struct native_batch *b, uint32_t block, bool torn)
 {
 	struct edge_cell *cell;
 	int rc = 0;
 
 	if (a->last && torn)
-		settle_last(a);
+		suspend_last(a);
 	if (!a->last)
 		return end_branch(a, !torn, b->blocks[block].start);
 	cell = &a->table->cells[a->last];
 	if (edge_counts_find(a->table, a->last)->successor == NATIVE_UNKNOWN)
-		rc = turn_last(a, cell, &b->blocks[block]);
+		rc = set_last_target(a, cell, &b->blocks[block]);
 	cell->next = a->table->numbering == b->numbering ? block : 0;
 	return rc;
 }
 
-/* Counts a block that ended with a branch that is always taken, which the trace says was not. */
-static int count_odd(struct autofdo_output *a, const struct basic_block *b)
+/* Counts a block whose branch is unconditional, but, according to the trace, was not taken; or one without code. */
+static int count_without_branch(struct autofdo_output *a, const struct basic_block *b)
 {
 	uint32_t file;
 	uint64_t first;
@@ -307,26 +321,26 @@ static int count_odd(struct autofdo_output *a, const struct basic_block *b)
 	a->last = 0;
 	a->sums.next = block_end(b);
 	a->sums.instructions += b->count;
-	return b->count && where(a, b->start, &file, &first)
+	return b->count && locate(a, b->start, &file, &first)
 		   ? counts_add(a, file, RANGE, first, first + 4 * (uint64_t)(b->count - 1))
 		   : 0;
 }
 
 /*
- * Handles an edge that is new, or follows the last one in a way that is. Returns 1 if its cell is to count it, and 0 if
- * it has been counted.
+ * Handles an edge that is executed for the first time, or that follows the last edge for the first time since another
+ * block did. Returns 1 if the caller must count it in its cell, 0 if it is counted already, or negative errno.
  */
-static int on_new(struct autofdo_output *a, const struct native_batch *b, struct edge_table *t, uint32_t edge)
+static int on_new_edge(struct autofdo_output *a, const struct native_batch *b, struct edge_table *t, uint32_t edge)
 {
 	const struct basic_block *block = &b->blocks[edge_block(edge)];
-	bool odd = block->always && !edge_is_taken(edge);
+	bool untaken = block->always && !edge_is_taken(edge);
 	uint64_t next = successor(a);
-	bool torn = (next != NATIVE_UNKNOWN && next != block->start) || odd;
-	int rc = end_last(a, b, edge_block(edge), torn);
+	bool torn = (next != NATIVE_UNKNOWN && next != block->start) || untaken;
+	int rc = complete_last(a, b, edge_block(edge), torn);
 
 	a->sums.torn += torn;
-	if (rc == 0 && (odd || !block->count))
-		return count_odd(a, block);
+	if (rc == 0 && (untaken || !block->count))
+		return count_without_branch(a, block);
 	if (rc == 0 && !t->cells[edge].n)
 		rc = edge_counts_add(t, b, edge);
 	return rc < 0 ? rc : 1;
@@ -338,7 +352,7 @@ static int on_event(struct autofdo_output *a, const struct native_batch *b, size
 
 	a->sums.next = successor(a);
 	if (!element_is_aside(&e)) {
-		settle_last(a);
+		suspend_last(a);
 		e.torn = e.kind == ELEM_RANGE && a->sums.next != NATIVE_UNKNOWN && a->sums.next != e.range.start;
 	}
 	native_sum_event(&a->sums, b, event);
@@ -346,14 +360,16 @@ static int on_event(struct autofdo_output *a, const struct native_batch *b, size
 }
 
 /*
- * Handles what is no edge that follows the last one as before. Returns 1 if it is an edge whose cell is to count it.
+ * Handles a member of a batch that is not an edge which repeats the succession of the time before: an event, a cycle
+ * count, or an edge for on_new_edge(). Returns 1 if the caller must count the edge in its cell, 0 if not, or negative
+ * errno.
  */
-static int on_other(struct autofdo_output *a, const struct native_batch *b, struct edge_table *t, uint32_t edge,
-		    size_t *event)
+static int on_other_member(struct autofdo_output *a, const struct native_batch *b, struct edge_table *t, uint32_t edge,
+			   size_t *event)
 {
 	if (!(edge & NATIVE_CYCLES))
-		return on_new(a, b, t, edge);
-	/* autofdo_batch() took it for a range. */
+		return on_new_edge(a, b, t, edge);
+	/* autofdo_batch() has counted it as a range. */
 	a->sums.ranges--;
 	if (edge == NATIVE_EVENT)
 		return on_event(a, b, (*event)++);
@@ -384,12 +400,15 @@ static int autofdo_batch(struct output *o, const struct native_batch *b)
 	if (rc < 0)
 		return rc;
 	a->sums.ranges += b->n;
-	/* Of the edge before, the number here; 0: it is in a->last, or there is none. */
+	/*
+	 * The number of the preceding edge if that is in this table; 0: it is in another table (a->last), or there is
+	 * none.
+	 */
 	last = a->table == t ? a->last : 0;
 	for (size_t i = 0; i < b->n && rc >= 0; i++) {
 		uint32_t edge = b->edges[i];
 
-		/* Events and cycles equal no number of a block. */
+		/* Events and cycle counts never equal the number of a block. */
 		if (__builtin_expect(t->cells[last].next == edge_block(edge) && t->cells[edge].n, 1)) {
 			rc = 1;
 		} else {
@@ -397,7 +416,7 @@ static int autofdo_batch(struct output *o, const struct native_batch *b)
 				a->last = last;
 				a->table = t;
 			}
-			rc = on_other(a, b, t, edge, &event);
+			rc = on_other_member(a, b, t, edge, &event);
 		}
 		if (rc == 1) {
 			t->cells[edge].n++;

@@ -24,7 +24,7 @@ struct branches_output {
 	char id[8]; /* trace ID of the stream, the prefix of each line */
 	size_t id_size;
 	uint32_t number; /* of the stream, plus one; 0: none */
-	/* What the next record of the binary format is relative to: */
+	/* Values of the preceding record, to which those of the next one are relative in the binary format. */
 	uint64_t address, time;
 };
 
@@ -83,15 +83,16 @@ static int text_branches(struct output *o, const struct branch *list, size_t n)
 	return flush_if_large(t);
 }
 
-/* The least number of bytes that hold a number in two's complement. */
-static inline unsigned signed_size(uint64_t v)
+/* Returns the least number of bytes that hold v in two's complement; 0 for 0. */
+static inline unsigned bytes_of_signed(uint64_t v)
 {
 	uint64_t magnitude = v ^ (uint64_t)((int64_t)v >> 63);
 
 	return v ? (72u - (unsigned)__builtin_clzll(magnitude | 1)) / 8 : 0;
 }
 
-static inline unsigned unsigned_size(uint64_t v)
+/* Returns the least number of bytes, at least 1, that hold v. */
+static inline unsigned bytes_of_unsigned(uint64_t v)
 {
 	return (71u - (unsigned)__builtin_clzll(v | 1)) / 8;
 }
@@ -127,16 +128,16 @@ static uint8_t *put_other(struct branches_output *t, uint8_t *to, const struct b
 		t->address = b->value;
 		to[1] = (uint8_t)branch_number(b);
 		to[2] = (uint8_t)(branch_number(b) >> 8);
-		*to = (uint8_t)((2 + signed_size(d)) << 4 | type);
+		*to = (uint8_t)((2 + bytes_of_signed(d)) << 4 | type);
 		d = htole64(d);
 		memcpy(to + 3, &d, sizeof(d));
 		return to + 1 + (*to >> 4);
 	case BRANCH_TIME:
 		d = b->value - t->time;
 		t->time = b->value;
-		return put_record(to, type, signed_size(d), d);
+		return put_record(to, type, bytes_of_signed(d), d);
 	case BRANCH_CYCLES:
-		return put_record(to, type, unsigned_size(b->value), b->value);
+		return put_record(to, type, bytes_of_unsigned(b->value), b->value);
 	case BRANCH_EVENT:
 		return put_record(to, type, 1, branch_number(b));
 	case BRANCH_CONTEXT:
@@ -160,7 +161,7 @@ static int bin_branches(struct output *o, const struct branch *list, size_t n)
 		if (type <= BRANCH_AT) {
 			uint64_t d = b->value - t->address;
 
-			at = put_record(at, type, signed_size(d), d);
+			at = put_record(at, type, bytes_of_signed(d), d);
 			t->address = b->value;
 		} else {
 			at = put_other(t, at, b);

@@ -39,7 +39,7 @@ struct output_thread {
 	struct store_queue_sink to;
 	uint32_t tid;
 	bool faulted; /* its last element is a fault */
-	/* Where its code is read: */
+	/* The stream and the context by which its code is read. */
 	struct stream stream;
 	struct engine_context context;
 	struct region_map *regions;
@@ -101,7 +101,9 @@ static uint64_t store_time(const struct calls_output *c, uint64_t time)
 	return time && c->has_shift ? time - c->shift : time;
 }
 
-/* The time at which the thread ended, else that at which its ring buffer was frozen, on its clock; 0: unknown. */
+/*
+ * Returns the time at which the thread ended, else that at which its ring buffer was frozen, on its clock; 0: unknown.
+ */
 static uint64_t thread_end_time(const struct calls_output *c, uint32_t tid)
 {
 	const struct decode_job *job = c->input->job;
@@ -459,7 +461,7 @@ static void keep_symbols(struct decode_job *job, const char *key, const struct s
 
 	if (symbols_count(symbols) < KEEP_SYMBOLS_MIN)
 		return;
-	fd = memory_files_table();
+	fd = memory_files_take_table();
 	if (fd >= 0 && symbols_write(symbols, fd) == 0 && ftruncate(fd, lseek(fd, 0, SEEK_CUR)) == 0)
 		job_keep(job, key, fd);
 }
@@ -610,7 +612,7 @@ int output_calls_new(struct input *input, struct output **ret)
 	c->input = input;
 	c->syscalls.input = input;
 	c->own_fd = fd < 0;
-	c->fd = fd >= 0 ? fd : memory_files_store();
+	c->fd = fd >= 0 ? fd : memory_files_take_store();
 	if (c->fd < 0)
 		rc = -ENOMEM;
 	if (rc == 0)

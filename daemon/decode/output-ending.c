@@ -52,8 +52,8 @@ void output_ending_thread(struct output_ending *e, const struct stream *s, struc
 	e->tid = s->tid;
 }
 
-/* Is the place worth a mention? Of an exit with status 0 it is not. */
-static bool has_place(const struct output_ending *e)
+/* Returns true if the place is to be reported. That of an exit with status 0 is not. */
+static bool reports_place(const struct output_ending *e)
 {
 	bool died = e->how.known && !WIFEXITED(e->how.status);
 
@@ -70,7 +70,7 @@ void output_ending_finish(struct output_ending *e, struct store_writer *w)
 
 	if (!e->about)
 		return;
-	if (has_place(e)) {
+	if (reports_place(e)) {
 		/* Without the status, a fault at the end still shows that the process did not exit. */
 		if (!e->how.known)
 			json_add_str(e->about, "text", "ended at a fault");

@@ -16,7 +16,7 @@ enum { FLUSH_AT = 256 << 10, LINE_MAX_SIZE = 256, CELL_BITS = 14, CELL_TEXT = 19
 /* The text of an edge's range; the same edge gives the same text. */
 struct range_text {
 	struct basic_block block;
-	uint16_t size; /* 0: no text, or too long */
+	uint16_t size; /* 0: none, or longer than CELL_TEXT */
 	bool taken;
 	char text[CELL_TEXT];
 };
@@ -28,7 +28,7 @@ struct text_output {
 	char id[8]; /* trace ID of the stream, the prefix of each line */
 	size_t id_size;
 	uint32_t number;          /* of the stream, plus one; 0: none */
-	struct range_text *cells; /* by block and outcome; of batches */
+	struct range_text *cells; /* a hash table by block and outcome of the branch, for batches */
 };
 
 static int text_flush(struct text_output *t)
@@ -56,7 +56,7 @@ static int text_begin(struct output *o, const struct stream *s)
 {
 	struct text_output *t = (struct text_output *)o;
 
-	/* Cells have the trace ID of the stream before. */
+	/* The texts of the cells begin with the trace ID of the preceding stream. */
 	free(t->cells);
 	t->cells = NULL;
 	t->id_size = (size_t)snprintf(t->id, sizeof(t->id), "%x ", s->config.trace_id);
@@ -122,7 +122,7 @@ static int pcs_element(struct output *o, const struct element *e)
 	return 0;
 }
 
-/* Formats a range, and keeps the text for when it is executed again. */
+/* Appends the text of a range to the output, and copies it to the cell for the next execution. */
 static int fill_cell(struct text_output *t, struct range_text *cell, const struct basic_block *b, bool taken)
 {
 	struct element range;
@@ -132,7 +132,10 @@ static int fill_cell(struct text_output *t, struct range_text *cell, const struc
 	native_range(b, taken, &range);
 	rc = t->output.ops->element(&t->output, &range);
 	*cell = (struct range_text){ .block = *b, .taken = taken };
-	/* Where the text was written out meanwhile, the next time keeps it. */
+	/*
+	 * If the element has flushed the buffer, its text is not in it: the cell stays empty, and the next execution of
+	 * the range fills it.
+	 */
 	if (t->out.size > before && t->out.size - before <= CELL_TEXT) {
 		cell->size = (uint16_t)(t->out.size - before);
 		memcpy(cell->text, t->out.data + before, cell->size);
@@ -196,7 +199,7 @@ static int packets_piece(struct output *o, const struct pd_piece *p)
 	return buf_error(&t->out);
 }
 
-/* A number and a space. */
+/* Writes a decimal number and a space; returns their size. */
 static size_t format_offset(char *to, uint64_t offset)
 {
 	char digits[20];

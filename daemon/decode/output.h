@@ -32,10 +32,10 @@ struct output_ops {
 	int (*packet)(struct output *o, const struct engine_packet *p);
 	/* May be called in place of element(), if all outputs of the job have it. */
 	int (*batch)(struct output *o, const struct native_batch *b);
-	bool needs_sums; /* alone: batch() takes batches of NATIVE_SUMS, too */
-	/* What the batches of the current piece amount to: nothing else has to add them. */
+	bool needs_sums; /* batch() accepts batches of NATIVE_SUMS, if all outputs do */
+	/* Returns the sums of all batches of the current piece, so that the caller need not add them up. */
 	const struct native_sums *(*sums)(const struct output *o);
-	/* Of formats of branches_engine_ops, which have no elements. */
+	/* Receives branches, in the formats that branches_engine_ops decodes: they have no elements. */
 	int (*branches)(struct output *o, const struct branch *list, size_t n);
 };
 
@@ -44,13 +44,19 @@ struct output {
 	const struct output_ops *ops;
 };
 
-/* The descriptor stays the caller's. Returns -EINVAL for a format that is not among those of output-text.c. */
+/*
+ * Creates a text output. The descriptor stays the caller's. Returns -EINVAL for a format that is not among those of
+ * output-text.c.
+ */
 int output_text_new(enum decode_format_id format, int fd, struct output **ret);
 
-/* For DECODE_FORMAT_BRANCHES and DECODE_FORMAT_BRANCHES_BIN. */
+/* Creates the output of DECODE_FORMAT_BRANCHES or DECODE_FORMAT_BRANCHES_BIN. The descriptor stays the caller's. */
 int output_branches_new(enum decode_format_id format, int fd, struct output **ret);
 
-/* The input must outlive the output. Returns -EOPNOTSUPP if the code of the input does not come from files. */
+/*
+ * Creates the output of autofdo. The input must outlive it. Returns -EOPNOTSUPP if the code of the input does not come
+ * from files.
+ */
 struct input;
 int output_autofdo_new(struct input *input, int fd, struct output **ret);
 
@@ -69,7 +75,7 @@ const struct element_regions *output_calls_regions(struct output *o);
 /* Adds statistics to the result: calls, functions, and so on. */
 void output_calls_json(const struct output *o, json_object *to);
 
-/* The line of text outputs that a new stream begins with. Negative errno. */
+/* Appends the line with which text outputs begin a new stream. Returns 0 or negative errno. */
 int output_heading(struct buf *out, const struct stream *s);
 
 #endif

@@ -99,7 +99,7 @@ bool outputs_need_sums(const struct outputs *o)
 	return true;
 }
 
-void outputs_add_sums(const struct outputs *o, const struct native_batch *b, struct native_sums *sums)
+void outputs_update_sums(const struct outputs *o, const struct native_batch *b, struct native_sums *sums)
 {
 	for (size_t i = 0; i < o->n; i++)
 		if (o->list[i]->ops->sums) {

@@ -19,12 +19,17 @@ int outputs_open(struct outputs *o, struct input *input);
 /* Regions within which engines may merge ranges; NULL if an output needs each range. */
 const struct element_regions *outputs_regions(struct outputs *o);
 
-/* True if all outputs read batches; and if they need no more than sums of them. */
+/* Returns true if all outputs read batches. */
 bool outputs_take_batches(const struct outputs *o);
+
+/* Returns true if sums of batches are enough for all outputs. */
 bool outputs_need_sums(const struct outputs *o);
 
-/* Adds a batch that the outputs have read to the sums of its piece. */
-void outputs_add_sums(const struct outputs *o, const struct native_batch *b, struct native_sums *sums);
+/*
+ * Updates the sums of the current piece after a batch that the outputs have read: copies the sums that an output keeps,
+ * or else adds the batch.
+ */
+void outputs_update_sums(const struct outputs *o, const struct native_batch *b, struct native_sums *sums);
 
 /* Call the operation of the same name of each output. */
 int outputs_begin(struct outputs *o, const struct stream *s);

@@ -36,7 +36,8 @@ static bool matches(const char *text, const char *const *patterns, size_t n)
 }
 
 /*
- * Is it an implementation of a trait of Rust's library, for a type that has no path, as <usize as core::ops::Add>::add?
+ * Returns true for an implementation of a trait of Rust's library for a type that has no path, such as <usize as
+ * core::ops::Add>::add.
  */
 static bool is_rust_impl(const char *name)
 {
@@ -47,7 +48,8 @@ static bool is_rust_impl(const char *name)
 }
 
 /*
- * Is it a function of the language's runtime, by its library, or in static programs by its source file or its name?
+ * Returns true for a function of the language's runtime, by its library, or in static programs by its source file or
+ * its name.
  */
 static bool is_runtime(const struct place_frame *f)
 {

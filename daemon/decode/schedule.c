@@ -191,7 +191,7 @@ struct schedule *schedule_free(struct schedule *sched)
 	return NULL;
 }
 
-/* The number of spans in a sorted list that begin no later than a time on a CPU. */
+/* Returns the number of spans in a sorted list that begin no later than a time on a CPU. */
 static size_t count_up_to(const struct schedule_span *list, size_t n, uint32_t cpu, uint64_t time)
 {
 	size_t low = 0, high = n;
@@ -207,7 +207,7 @@ static size_t count_up_to(const struct schedule_span *list, size_t n, uint32_t c
 	return low;
 }
 
-/* The end of a span; UINT64_MAX if it is the last one of its CPU. */
+/* Returns the end of a span; UINT64_MAX if it is the last one of its CPU. */
 static uint64_t span_end(const struct schedule *sched, size_t i)
 {
 	return i + 1 < sched->n_spans && sched->spans[i + 1].cpu == sched->spans[i].cpu ? sched->spans[i + 1].time

@@ -19,8 +19,8 @@ int schedule_new(const struct pd_contents *contents, struct schedule **ret);
 struct schedule *schedule_free(struct schedule *sched);
 
 /*
- * The thread that ran on the CPU during the whole interval; false if it is unknown, or if there were several. *ret_pid
- * is UINT32_MAX if the process is unknown.
+ * Finds the thread that ran on the CPU during the whole interval. Returns false if it is unknown, or if there were
+ * several. *ret_pid is UINT32_MAX if the process is unknown.
  */
 bool schedule_only_thread(const struct schedule *sched, uint32_t cpu, uint64_t from, uint64_t to, uint32_t *ret_tid,
 			  uint32_t *ret_pid);
@@ -31,23 +31,23 @@ bool schedule_only_thread(const struct schedule *sched, uint32_t cpu, uint64_t f
  */
 void schedule_narrow(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t *from, uint64_t *to);
 
-/* The first run of a thread on the CPU that overlaps an interval; false if no record shows one. */
+/* Finds the first run of a thread on the CPU that overlaps an interval. Returns false if no record shows one. */
 bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to,
 		    struct schedule_run *ret);
 
-/* False: nothing says when a thread did not run. */
+/* Returns false if no record shows when a thread did not run. */
 bool schedule_has_switches(const struct schedule *sched);
 
 /* An interval in which a thread did not run. */
 struct schedule_pause {
 	uint64_t from, to;
-	bool preempted; /* it could have run */
+	bool preempted; /* the thread could have run, but had no CPU */
 };
 
-/* The first pause of a thread that overlaps an interval; false if no record shows one. */
+/* Finds the first pause of a thread that overlaps an interval. Returns false if no record shows one. */
 bool schedule_pause(const struct schedule *sched, uint32_t tid, uint64_t from, uint64_t to, struct schedule_pause *ret);
 
-/* The last time in (after, until] at which tracing was started on the CPU; 0 if no record shows one. */
+/* Returns the last time in (after, until] at which tracing was started on the CPU; 0 if no record shows one. */
 uint64_t schedule_trace_start(const struct schedule *sched, uint32_t cpu, uint64_t after, uint64_t until);
 
 #endif

@@ -32,7 +32,7 @@ enum {
 	MESSAGE_MAX = 4096,
 	STUCK_SECONDS = 60,
 	END_MS = 1000,
-	ATTEMPTS = 10, /* if memory is short, which is hoped to pass */
+	ATTEMPTS = 10, /* attempts of a call that fails since memory is short */
 	PAUSE_US = 10000,
 };
 
@@ -134,7 +134,7 @@ static int set_standard_error(uint64_t job)
 	return UNDER_SANITIZER ? 0 : dup2(fd, STDERR_FILENO);
 }
 
-/* limit: see decoder_submit_limited(). */
+/* Starts the child for a job. limit: as in decoder_submit_limited(). */
 static int start_job(uint64_t job, int sock, uint64_t limit)
 {
 	struct child *slot = NULL;
@@ -307,7 +307,7 @@ int server_run(void)
 	struct ucred owner;
 	int rc;
 
-	/* It receives the trace of all users: other processes of its user must not attach to it. */
+	/* The server receives the trace of all users: other processes of its user must not attach to it. */
 	prctl(PR_SET_DUMPABLE, 0);
 	if (getsockopt(SERVER_FD, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET)
 		return -ENOTSOCK;

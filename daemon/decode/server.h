@@ -8,7 +8,7 @@
 
 /*
  * Serves until the owner closes its end of the socket; returns 0 then, in the server and not in its children. Returns
- * -ENOTSOCK if descriptor 3 is not a SOCK_SEQPACKET socket, -EPERM if it is neither root's nor of this user.
+ * -ENOTSOCK if descriptor 3 is not a SOCK_SEQPACKET socket, -EPERM if its peer is neither root nor of this user.
  */
 int server_run(void);
 

@@ -12,7 +12,7 @@
  * writing of some hundred events. */
 enum { BATCH_EVENTS = 1024, BATCHES = 8, WAKE_BATCHES = BATCHES / 2 };
 
-/* A struct call_event in fewer bytes: they go from one processor to another. */
+/* A struct call_event in fewer bytes, since the events go from one CPU to another. */
 struct queued_event {
 	uint64_t time, instructions, bound;
 	const void *of; /* the struct inlined, else the struct region, or NULL */
@@ -30,10 +30,10 @@ struct event_batch {
 struct store_queue {
 	struct store_writer *writer;
 	struct pool *pool;           /* of one thread; NULL: none */
-	struct pool_job job;         /* which runs until the queue is freed */
+	struct pool_job job;         /* runs write_events() until the queue is freed */
 	struct event_batch *batches; /* BATCHES of them; batch i is in i % BATCHES */
-	size_t n;                    /* events in the batch that the owner fills, which is number submitted */
-	pthread_mutex_t lock;        /* of what follows */
+	size_t n;                    /* events in the batch that the owner fills, whose number is `submitted` */
+	pthread_mutex_t lock;        /* protects the following members */
 	pthread_cond_t filled, emptied;
 	uint64_t submitted, written; /* batches so far */
 	size_t last;                 /* events in the last batch submitted; the others are full */
@@ -150,7 +150,10 @@ int store_queue_drain(struct store_queue *q)
 
 	if (!q->pool)
 		return 0;
-	/* A batch in part must be the last one until it is written: so all batches are. */
+	/*
+	 * Only the last batch that was submitted may be filled in part (`last`): the owner submits no other one until
+	 * all batches are written.
+	 */
 	if (q->n)
 		rc = submit_batch(q);
 	pthread_mutex_lock(&q->lock);

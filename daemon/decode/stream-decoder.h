@@ -39,11 +39,14 @@ enum engine_choice {
 	ENGINE_CHOICE_BRANCHES
 };
 
-/* The engine that the job's options name, or the default; false for an unknown name. */
+/* Finds the engine that the job's options name, or the default. Returns false for an unknown name. */
 bool stream_decoder_engine(const struct decode_job *job, enum engine_choice *ret);
 const char *stream_decoder_engine_str(enum engine_choice engine);
 
-/* workers: how many threads besides the calling one the engine may use. The input must outlive the decoder. */
+/*
+ * Creates a decoder. workers: number of threads besides the calling one that the engine may use. The input must outlive
+ * the decoder.
+ */
 int stream_decoder_open(struct input *input, const struct stream *s, const struct stream_decoder_sink *to,
 			unsigned workers, struct stream_decoder **ret);
 

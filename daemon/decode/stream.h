@@ -33,7 +33,7 @@ struct stream {
 	 */
 	bool by_context;
 	bool shares;     /* has the same bytes as an earlier stream of the list */
-	bool ends_early; /* outputs of demux.c: its thread may run on, unseen or in another stream */
+	bool ends_early; /* of demux.c: the thread may run on, untraced or in a later stream */
 };
 
 struct stream_list {
@@ -50,12 +50,14 @@ struct stream_list {
 int stream_list_find(const struct pd_contents *contents, int64_t only_thread, enum pd_slices slices,
 		     struct stream_list *ret);
 
-/* The configuration for a piece. Raw trace of a thread was written by the trace unit of the CPU on which the thread
- * ran. */
+/*
+ * Fills the configuration for a piece. Raw trace of a thread was written by the trace unit of the CPU on which the
+ * thread ran.
+ */
 void stream_configure(const struct pd_contents *contents, const struct stream *s, const struct pd_piece *piece,
 		      struct engine_config *ret);
 
-/* The name of a thread by its last record, or "". */
+/* Returns the name of a thread in its last record, or "". */
 const char *stream_thread_name(const struct pd_contents *contents, uint32_t tid);
 
 enum { TRACE_IDS = 128 };
@@ -70,12 +72,12 @@ int stream_list_filter(struct stream_list *s, int (*ids)(void *user, const struc
 void stream_list_done(struct stream_list *s);
 
 /*
- * The thread ID, which Linux writes to the context ID: of EL1, or of EL2 where the kernel runs there. False if the
- * trace has not given one.
+ * Finds the thread ID, which Linux writes to the context ID of EL1, or of EL2 where the kernel runs there. Returns
+ * false if the trace has not given one.
  */
 bool stream_thread_id(const struct stream *s, const struct engine_context *context, uint32_t *ret);
 
-/* The process of a thread; UINT32_MAX: unknown. */
+/* Returns the process ID of a thread; UINT32_MAX: unknown. */
 uint32_t stream_list_pid(const struct stream_list *s, uint32_t tid);
 
 #endif

@@ -28,7 +28,7 @@ int64_t syscall_names_find(struct syscall_names *s, const struct syscall_place *
 	rc = hash_find(&s->numbers, p->address, p->stream->pid, &kept);
 	if (rc < 0)
 		return -1;
-	/* 0: none */
+	/* The hash holds numbers plus one; 0: no system call */
 	if (rc == 1)
 		*kept = (uint32_t)(read_number(s, p) + 1);
 	return (int64_t)*kept - 1;

@@ -15,7 +15,7 @@ struct syscall_names {
 	struct hash numbers;
 };
 
-/* Where a system call is made. */
+/* The place of a system call in the code. */
 struct syscall_place {
 	const struct stream *stream;
 	const struct engine_context *context;

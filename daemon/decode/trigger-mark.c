@@ -23,8 +23,8 @@ static void read_hit(json_object *mark, struct store_trigger *ret)
 	*ret = t;
 }
 
-/* Returns the value of a label, or NULL. */
-static const char *label_of(json_object *labels, const char *wanted)
+/* Returns the value of the label with the name wanted, or NULL. */
+static const char *label_value(json_object *labels, const char *wanted)
 {
 	for (size_t i = 0; i < json_array_size(labels); i++) {
 		json_object *label = json_object_array_get_idx(labels, i);
@@ -39,7 +39,7 @@ static const char *label_of(json_object *labels, const char *wanted)
 
 static uint64_t number_of(json_object *labels, const char *name)
 {
-	const char *text = label_of(labels, name);
+	const char *text = label_value(labels, name);
 	uint64_t n;
 
 	return text && parse_u64(text, UINT64_MAX, &n) == 0 ? n : 0;
@@ -63,7 +63,7 @@ static void read_region(json_object *snapshot, struct trigger_mark *ret)
 
 	if (json_get(snapshot, "labels", json_type_array, &labels) < 0)
 		return;
-	name = label_of(labels, "region");
+	name = label_value(labels, "region");
 	if (!name)
 		return;
 	snprintf(ret->region, sizeof(ret->region), "region %.64s longer than %s", name,
@@ -71,7 +71,7 @@ static void read_region(json_object *snapshot, struct trigger_mark *ret)
 	ret->trigger = (struct store_trigger){ .condition = ret->region,
 					       .tid = (uint32_t)number_of(labels, "region-tid"),
 					       .time = is_monotonic(snapshot) ? number_of(labels, "region-end") : 0,
-					       .timed = label_of(labels, "region-ns") != NULL,
+					       .timed = label_value(labels, "region-ns") != NULL,
 					       .value = number_of(labels, "region-ns") };
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What took the snapshot, from snapshot.json: the hit of a trigger, or a region of the program (csight_region_end()).
+/*
+ * The cause of the snapshot, from snapshot.json: the hit of a trigger, or a region of the program
+ * (csight_region_end()).
  */
 #ifndef CSIGHT_DECODE_TRIGGER_MARK_H
 #define CSIGHT_DECODE_TRIGGER_MARK_H

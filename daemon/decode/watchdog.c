@@ -11,7 +11,7 @@
 #include "daemon/decode/watchdog.h"
 #include "lib/base/util.h"
 
-enum { FEEDS = 2, /* in the time after which systemd ends the server */ PERIOD_MIN_MS = 10, PERIOD_MAX_MS = 60000 };
+enum { FEEDS = 2, /* messages in systemd's time limit */ PERIOD_MIN_MS = 10, PERIOD_MAX_MS = 60000 };
 
 static uint64_t number_of(const char *name)
 {
@@ -20,8 +20,8 @@ static uint64_t number_of(const char *name)
 	return text ? strtoull(text, NULL, 10) : 0;
 }
 
-/* The period in ms; 0: systemd watches another process, or none. */
-static uint64_t period(void)
+/* Returns the period of the messages in ms; 0: systemd watches another process, or none. */
+static uint64_t message_period_ms(void)
 {
 	uint64_t us = number_of("WATCHDOG_USEC"), pid = number_of("WATCHDOG_PID");
 
@@ -32,7 +32,7 @@ static uint64_t period(void)
 
 struct watchdog watchdog_open(void)
 {
-	struct watchdog none = { -1, -1 }, w = { .period_ms = (int)period() };
+	struct watchdog none = { -1, -1 }, w = { .period_ms = (int)message_period_ms() };
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	const char *path = getenv("NOTIFY_SOCKET");
 	size_t length = path ? strlen(path) : 0;
@@ -57,6 +57,6 @@ void watchdog_feed(const struct watchdog *w)
 	static const char text[] = "WATCHDOG=1";
 
 	if (w->fd >= 0 && send(w->fd, text, sizeof(text) - 1, MSG_NOSIGNAL) < 0) {
-		/* The next one is in time, or systemd ends the server. */
+		/* A lost message does no harm if the next one arrives in time; else systemd ends the server. */
 	}
 }

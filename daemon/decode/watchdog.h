@@ -4,14 +4,14 @@
 #define CSIGHT_DECODE_WATCHDOG_H
 
 struct watchdog {
-	int fd;        /* of systemd; -1: it does not watch this process */
-	int period_ms; /* how often it is fed; -1: never, as poll() takes it */
+	int fd;        /* socket to systemd; -1: systemd does not watch this process */
+	int period_ms; /* period of watchdog_feed(), as a timeout of poll(): -1: never */
 };
 
-/* The caller closes the descriptor. */
+/* Connects to systemd, if it watches this process. The caller closes the descriptor. */
 struct watchdog watchdog_open(void);
 
-/* Never waits. */
+/* Sends the message that keeps systemd from ending the server. Never waits. */
 void watchdog_feed(const struct watchdog *w);
 
 #endif

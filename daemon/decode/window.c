@@ -39,7 +39,7 @@ static bool first_stamp(struct packet_reader *r, const uint8_t *bytes, size_t n,
 	return false;
 }
 
-/* A sync point is looked for among the first `begins` of n bytes, that has a time before `since`. */
+/* A search for a sync point among the first `begins` of n bytes whose time is before `since`. */
 struct scan {
 	const struct input *in;
 	struct packet_reader packets;
@@ -48,7 +48,7 @@ struct scan {
 	uint64_t since;
 };
 
-/* Finds the last one. */
+/* Finds the last such sync point. Returns false if there is none. */
 static bool find_sync(struct scan *s, size_t *ret)
 {
 	static const uint8_t zeros[ASYNC_ZEROS];

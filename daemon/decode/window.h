@@ -8,7 +8,10 @@
 
 #include "daemon/decode/input.h"
 
-/* Finds the offset at which the decode of a piece begins; 0 unless a later one is known. Negative errno. */
+/*
+ * Finds the offset at which the decode of a piece begins: that of the last sync point before the wanted part; the size
+ * of the piece if it ended before that part; 0 if neither is known. Returns 0 or negative errno.
+ */
 int window_begin(struct input *in, const struct stream *s, const struct pd_piece *p, uint64_t *ret);
 
 #endif
