@@ -127,8 +127,8 @@ void assertion_done(struct assertion *a)
 	*a = (struct assertion){ .text = NULL };
 }
 
-/* always: for all values that are possible; never: for none. */
-static enum assertion_verdict decide(bool always, bool never)
+/* Returns the verdict on an assertion that holds for all possible values (always) or for none (never). */
+static enum assertion_verdict verdict_of(bool always, bool never)
 {
 	return always ? ASSERTION_HOLDS : never ? ASSERTION_FAILS : ASSERTION_UNKNOWN;
 }
@@ -148,9 +148,9 @@ static enum assertion_verdict judge_within(const struct assertion *a, const stru
 		return ASSERTION_UNKNOWN;
 	/* A limit without bound is infinite. */
 	if (is->high == UINT64_MAX || base->high == UINT64_MAX)
-		return decide(false, (base->high != UINT64_MAX && low > most * up) ||
-					 (is->high != UINT64_MAX && high < least * down));
-	return decide(high <= least * up && low >= most * down, low > most * up || high < least * down);
+		return verdict_of(false, (base->high != UINT64_MAX && low > most * up) ||
+					     (is->high != UINT64_MAX && high < least * down));
+	return verdict_of(high <= least * up && low >= most * down, low > most * up || high < least * down);
 }
 
 enum assertion_verdict assertion_judge(const struct assertion *a, const struct measure *is, const struct measure *base)
@@ -161,16 +161,16 @@ enum assertion_verdict assertion_judge(const struct assertion *a, const struct m
 		return ASSERTION_UNKNOWN;
 	switch (a->op) {
 	case LESS:
-		return decide(is->high < v, is->low >= v);
+		return verdict_of(is->high < v, is->low >= v);
 	case AT_MOST:
-		return decide(is->high <= v, is->low > v);
+		return verdict_of(is->high <= v, is->low > v);
 	case MORE:
-		return invert(decide(is->high <= v, is->low > v));
+		return invert(verdict_of(is->high <= v, is->low > v));
 	case AT_LEAST:
-		return invert(decide(is->high < v, is->low >= v));
+		return invert(verdict_of(is->high < v, is->low >= v));
 	case EQUAL:
 	case UNEQUAL:
-		v = decide(is->low == v && is->high == v, is->low > v || is->high < v);
+		v = verdict_of(is->low == v && is->high == v, is->low > v || is->high < v);
 		return a->op == EQUAL ? (enum assertion_verdict)v : invert((enum assertion_verdict)v);
 	default:
 		return judge_within(a, is, base);

@@ -26,7 +26,7 @@ struct assertion {
 
 enum assertion_verdict { ASSERTION_HOLDS, ASSERTION_FAILS, ASSERTION_UNKNOWN };
 
-/* -EINVAL, with the reason; -ENOMEM. */
+/* Parses an assertion. Returns 0, -EINVAL with the reason, or -ENOMEM. */
 int assertion_parse(const char *text, struct assertion *ret, struct reason *why);
 void assertion_done(struct assertion *a);
 

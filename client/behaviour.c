@@ -6,7 +6,7 @@
 #include "lib/base/array.h"
 #include "lib/base/buf.h"
 
-/* Calls from an open frame, of one edge. */
+/* The number of calls along one edge that an open frame has made so far. */
 struct pending_calls {
 	uint32_t edge;
 	uint64_t n;
@@ -189,7 +189,7 @@ static int on_enter(struct behaviour_reading *r, const struct store_event *e)
 	return 0;
 }
 
-/* waited: the thread waited in the call, or synchronised with others. */
+/* Counts a call that was traced whole. waited: the thread waited in it, or synchronised with others. */
 static int add_whole_call(struct behaviour_reading *r, const struct store_event *e, const struct open_call *call,
 			  bool waited)
 {
@@ -219,7 +219,7 @@ static int add_whole_call(struct behaviour_reading *r, const struct store_event 
 	return rc < 0 ? rc : histogram_add(&f->costs, instructions);
 }
 
-/* waited: for how long the thread had not run when the frame was left. */
+/* Counts the frame that is left. waited: time for which the thread had not run when it left the frame. */
 static int on_leave(struct behaviour_reading *r, const struct store_event *e, uint64_t waited)
 {
 	uint64_t ns = e->time - e->frame.enter, instructions = e->instructions - e->frame.instructions, self_ns, self;
@@ -234,7 +234,7 @@ static int on_leave(struct behaviour_reading *r, const struct store_event *e, ui
 	caller = r->depth ? &r->stack[r->depth - 1] : NULL;
 	f = &r->to->functions[call->function];
 	if (call->owner != r->depth) {
-		/* A part of its caller: its time is that of the caller, and so are its calls. */
+		/* The frame is a part of its caller, to which its callees belong. */
 		caller->callee_ns += call->callee_ns;
 		caller->callee_instructions += call->callee_instructions;
 		return 0;

@@ -31,7 +31,7 @@ struct behaviour_function {
 	uint64_t begun;    /* calls traced from their beginning */
 	uint64_t open;     /* frames of the thread that is being read */
 	uint64_t calls, whole;
-	uint64_t made; /* calls of others by whole calls */
+	uint64_t made; /* calls that whole calls of this function made */
 	uint64_t total_ns, self_ns, longest_ns, self_instructions;
 	struct behaviour_batches sets[BEHAVIOUR_SETS];
 	uint64_t whole_instructions;   /* with callees */

@@ -8,7 +8,7 @@
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 
-/* The shape of the call that is read. */
+/* The state of reading a call, with its shape. */
 struct group_reading {
 	struct call_groups *to;
 	uint8_t *libraries; /* by function: whether it is library code without source */
@@ -19,7 +19,7 @@ struct group_reading {
 	size_t n, cap;
 };
 
-/* The function that the calls are of. */
+/* Returns the function whose calls are grouped. */
 static const struct store_function *own_function(const struct call_list *l)
 {
 	size_t i = 0;
@@ -42,7 +42,7 @@ static int on_event(void *user, const struct store_event *e, uint32_t depth)
 	r->frames[depth] = e->frame.function;
 	if (!depth || calls_kind_is_resumed(e->kind) || e->frame.piece)
 		return 0;
-	/* How a library does its work varies, and says little. */
+	/* Calls within a library do not count: they vary between calls that do the same. */
 	if (r->libraries[e->frame.function] && r->libraries[r->frames[depth - 1]])
 		return 0;
 	if (!r->index[e->frame.function]) {
@@ -205,7 +205,7 @@ const struct call_group *call_groups_usual(const struct call_groups *g)
 	return usual;
 }
 
-/* A difference, and what orders it. */
+/* A difference between groups, with the properties that differences are sorted by. */
 struct ranked_difference {
 	struct group_difference difference;
 	bool library;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The call of a list to compare others with. */
+/* Finds the call of a list with which others are compared. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 
-/* What is read to find it, at most. */
+/* Limits of the calls and events that are read to find it. */
 enum { CANDIDATES = 16, EVENTS_MAX = 1 << 21 };
 
 struct counted_function {

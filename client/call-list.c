@@ -18,7 +18,7 @@ struct call_place {
 	size_t depth;
 };
 
-/* The thread that is read. */
+/* The state of reading one thread. */
 struct list_reading {
 	struct call_list *to;
 	struct store_iter *it;
@@ -79,7 +79,7 @@ static int add_last(struct list_reading *r)
 	return 0;
 }
 
-/* A call or a piece of one ends. */
+/* Handles the end of a call, or of a part of one. */
 static int on_leave(struct list_reading *r, const struct store_event *e)
 {
 	bool inlined = e->frame.site != STORE_NO_SITE, resumed = calls_kind_is_resumed(e->frame.kind);

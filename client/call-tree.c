@@ -8,7 +8,9 @@
 
 enum { PATHS_MAX = 2 * CALL_TREE_NODES_MAX };
 
-/* What the time of a frame is: that of a function; of its node, which it is cut beneath; of none. */
+/*
+ * Where the time of a frame is added: to its function; to its node, beneath which it is cut; to the time without a CPU.
+ */
 enum tree_frame_kind { FRAME_PLAIN, FRAME_CUT, FRAME_PREEMPTED };
 
 struct tree_frame {
@@ -134,7 +136,7 @@ static int on_enter(struct tree_reading *r, const struct store_event *e)
 	return 0;
 }
 
-/* Adds a value to what the innermost frame is. */
+/* Adds a value to the figures of the innermost frame, by its kind. */
 static void add_value(struct tree_reading *r, uint64_t value)
 {
 	const struct tree_frame *frame = &r->frames[r->depth - 1];
@@ -146,7 +148,7 @@ static void add_value(struct tree_reading *r, uint64_t value)
 	*sums[frame->kind] += value * r->weight;
 }
 
-/* A frame is left: it may be the longest wait. */
+/* Ends the innermost frame. It may be the longest wait so far. */
 static void on_leave(struct tree_reading *r, const struct store_event *e)
 {
 	struct call_tree_wait *longest = &r->to->longest_wait;

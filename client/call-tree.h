@@ -18,7 +18,7 @@ enum { CALL_TREE_ROOT }; /* number of the first node */
 
 #define CALL_TREE_NONE UINT32_MAX
 
-/* What calls on one side took, in ns or instructions. */
+/* The time or instructions of calls on one side. */
 struct call_figures {
 	uint64_t calls;
 	uint64_t self, cut; /* cut: of calls beneath it that have no node */

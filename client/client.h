@@ -95,19 +95,22 @@ void client_print_json(json_object *o);
 void client_print_json_text(const char *text);
 /* Prints an object with one member, the JSON text. */
 void client_print_json_member(FILE *to, const char *key, const char *text);
-/* True if there was no memory for one of these, which has been reported. */
+/* Returns true if memory ran out in one of the functions above, which has printed an error. */
 bool client_print_failed(void);
 
 /* Prints an error unless the argument of an option is a directory. Returns 0 or an exit status. */
 int client_check_directory(const char *option, const char *path);
 
-/* Returns what to do about an error of writing a file, to follow its text. */
+/* Returns advice on an error of writing a file, to be appended to the text of the error; "" if there is none. */
 const char *client_write_advice(int error);
 
 /* Prints an error about the arguments, and the usage; returns STATUS_USAGE. */
 int client_usage(struct client *c, const char *fmt, ...) _printf_(2, 3);
 
-/* The usage error of an option's value that is none of the n known ones, which it lists; noun: what it is. */
+/*
+ * Prints a usage error: value is none of the n known ones, which the error lists. noun: what value names, such as
+ * "format". Returns STATUS_USAGE.
+ */
 int client_unknown(struct client *c, const char *noun, const char *value, const char *const *known, size_t n);
 
 /* Prints "csight: …" on standard error. The caller escapes text from outside with esc(). */
@@ -119,7 +122,10 @@ int client_daemon_failed(struct client *c, int rc);
 /* Creates the handle c->daemon, unless there is one. Returns 0 or an exit status. */
 int client_connect(struct client *c);
 
-/* Parses the options of a verb that has no arguments, and connects. False: the exit status is in c->status. */
+/*
+ * Parses the options of a verb that has no arguments, and connects to the daemon. Returns false, with the exit status
+ * in c->status, if the verb ends there.
+ */
 bool client_begin_query(struct client *c);
 
 /* Does all the work of a verb without arguments that makes one call: parses its options, connects, calls, and with
@@ -144,7 +150,7 @@ int client_find(struct client *c, const char *name, struct csight_object **ret);
 int client_progress(void *userdata, const char *phase, uint64_t done, uint64_t total);
 void client_progress_end(struct client *c);
 
-/* Options of a new snapshot; the labels of options are these. Initialize with zeros and options.size. */
+/* Options of a new snapshot; options.labels points to labels. Initialize with zeros and options.size. */
 enum { CLIENT_LABELS_MAX = 8 };
 #define CLIENT_REASON_HELP "why it is taken; stored with the snapshot"
 #define CLIENT_LABEL_HELP "a label that is stored with the snapshot; repeatable"
@@ -155,7 +161,7 @@ struct client_annotation {
 	size_t n;
 };
 
-/* Adds the value of --label, NAME=VALUE. Returns 0, or STATUS_USAGE after an error. */
+/* Parses the value of --label, NAME=VALUE, and adds it. Returns 0, or STATUS_USAGE after an error message. */
 int client_add_label(struct client *c, struct client_annotation *a, const char *value);
 
 /* Prints the state, size, losses and decode of a snapshot as text. */
@@ -167,7 +173,7 @@ void client_print_snapshot(FILE *to, const struct csight_object *snapshot);
  */
 int client_report_snapshot(struct client *c, FILE *to, const struct csight_object *snapshot);
 
-/* True if the text is a mode of recording. */
+/* Returns true if the text is a mode of --mode: "ring" or "fill". */
 bool client_is_mode(const char *text);
 
 extern const struct verb cmd_arm, cmd_assert, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_explain, cmd_export,

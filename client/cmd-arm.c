@@ -30,7 +30,7 @@ enum {
 	OPTION_SINK,
 	OPTION_RING_SIZE,
 	OPTION_MODE,
-	/* Those of a standing target: */
+	/* Options of a standing target: */
 	OPTION_NAME,
 	OPTION_EXE,
 	OPTION_UNIT,
@@ -73,7 +73,7 @@ static const struct verb_option disarm_options[] = {
 struct arm {
 	struct csight_arm_options options;
 	struct csight_rule rule;
-	bool stands; /* the rule is set */
+	bool stands; /* an option of the rule was given */
 	char exe[PATH_MAX], unit[NAME_MAX + 1], group[PATH_MAX];
 	const char *functions[FUNCTIONS_MAX];
 	size_t n_functions;
@@ -85,7 +85,10 @@ static void arm_done(struct arm *a)
 	buf_done(&a->filter);
 }
 
-/* Appends the filter for the addresses of a function, since the kernel filters by address only. 0 or an exit status. */
+/*
+ * Appends the filter for the addresses of a function, since the kernel filters by address only. Returns 0 or an exit
+ * status.
+ */
 static int arm_add_function(struct arm *a, const char *wanted, pid_t pid)
 {
 	_cleanup_free_ char *name = strdup(wanted);
@@ -144,7 +147,7 @@ static int arm_add_functions(struct arm *a, pid_t pid)
 	return status;
 }
 
-/* Returns 0, or an exit status. */
+/* Finds the control group of a container. Returns 0 or an exit status. */
 static int arm_find_container(struct arm *a, const char *id)
 {
 	int rc = container_find(id, a->group, sizeof(a->group));
@@ -208,7 +211,7 @@ static int arm_add_rule(struct client *c, struct arm *a, int option, const char 
 	return STATUS_OK;
 }
 
-/* On failure returns false, with the exit status in c->status. */
+/* Parses the command line. Returns false, with the exit status in c->status, if the verb ends there. */
 static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 {
 	struct csight_arm_options *options = &arm->options;
@@ -327,11 +330,14 @@ static int arm_run(struct client *c)
 	else if (!c->quiet)
 		printf("%s (process %d) is %s%s%s\n", esc(csight_text(target, "name")), (int)pid, esc(state),
 		       trouble ? ": " : "", trouble ? esc(trouble) : "");
-	/* Scripts see that nothing is traced. */
+	/* The exit status shows scripts that nothing is traced. */
 	return state && strcmp(state, "blocked") == 0 ? STATUS_FAILED : STATUS_OK;
 }
 
-/* Returns 0 or an exit status; *ret_id is 0 if a process is to be disarmed. */
+/*
+ * Parses the command line and connects. *ret_id: the standing target to disarm; 0: the process *ret_pid. Returns 0, an
+ * exit status after an error message, or -1 after --help.
+ */
 static int disarm_parse(struct client *c, pid_t *ret_pid, uint32_t *ret_id)
 {
 	const char *value, *pid = NULL, *standing = NULL;

@@ -19,13 +19,14 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-/* What became of an assertion. */
+/* The result of an assertion. */
 struct result {
 	const struct assertion *a;
 	enum assertion_verdict verdict;
 	struct measure is, base;
-	/* Of per: calls that were judged, those in which it does not hold, and the first of these. */
+	/* With "per CALLER": numbers of calls that were judged, in which it fails, and in which it is unknown. */
 	uint64_t judged, failed, unknown;
+	/* The first of the calls in which it fails. */
 	struct measure first;
 	uint64_t first_time;
 	uint32_t first_tid;
@@ -166,7 +167,8 @@ static int judge_per(const struct store *s, const struct measure_options *o, str
 	return rc;
 }
 
-static int judge_base(struct asserting *t, const struct measure_options *o, struct result *r)
+/* Measures the trace with which "within" compares. Returns 0 or an exit status. */
+static int measure_base(struct asserting *t, const struct measure_options *o, struct result *r)
 {
 	_cleanup_(named_store_close) struct named_store base = NAMED_STORE_NONE;
 	int rc = named_store_open(t->client, r->a->base, &base), error;
@@ -180,14 +182,14 @@ static int judge_base(struct asserting *t, const struct measure_options *o, stru
 	return STATUS_FAILED;
 }
 
-/* Returns 0 or an exit status. */
+/* Measures what an assertion is about, and judges it. Returns 0 or an exit status. */
 static int judge(struct asserting *t, struct result *r)
 {
 	const struct measure_options o = { r->a->metric, r->a->function, t->nominal };
 	int rc;
 
 	if (r->a->op == WITHIN) {
-		rc = judge_base(t, &o, r);
+		rc = measure_base(t, &o, r);
 		if (rc != STATUS_OK)
 			return rc;
 	}
@@ -227,7 +229,7 @@ static int judge_all(struct asserting *t)
 }
 
 /*
- * Replaces this process by csight run, which takes a snapshot at the end of the command and passes it to the
+ * Executes csight run in place of this process: it runs the command, takes a snapshot at its end, and checks the
  * assertions.
  */
 static int run_command(struct asserting *t)
@@ -278,7 +280,7 @@ static int add_assertion(struct asserting *t, const char *text)
 	return 0;
 }
 
-/* What has a parenthesis is an assertion; the rest is the snapshot. */
+/* Sorts the arguments: one with a parenthesis is an assertion, another one names the trace. */
 static int add_arguments(struct asserting *t)
 {
 	struct client *c = t->client;

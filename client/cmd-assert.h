@@ -7,7 +7,7 @@
 
 enum { CMD_ASSERT_MAX = 64 };
 
-/* Checks the assertions, and prints what became of them, as csight assert does. Returns the exit status. */
+/* Checks the assertions, and prints their results, as csight assert does. Returns the exit status. */
 int cmd_assert_snapshot(struct client *c, const char *const *texts, size_t n, bool nominal, const char *id);
 
 #endif

@@ -88,7 +88,7 @@ static bool is_wanted(const struct diff *d, uint32_t pair)
 	return !d->function || store_name_matches(name_of(d, pair)->name, d->function);
 }
 
-/* Lists a change if it is a difference, or of a function that was asked for. */
+/* Counts a change of a wanted function, and lists it if it is a difference, or of the function that the user named. */
 static int list_change(struct diff *d, const struct change *change)
 {
 	bool calls = change->kind == CHANGE_CALLS;
@@ -111,7 +111,7 @@ static int list_changes(struct diff *d)
 	const struct comparison *c = &d->comparison;
 	int rc = 0;
 
-	/* The time says more only where the instructions do not differ. */
+	/* Instructions are more exact than times: a change of time is listed only if the instructions do not differ. */
 	for (size_t i = 0; rc == 0 && i < c->n_pairs; i++)
 		rc = list_change(d, c->pairs[i].time.differs && !c->pairs[i].instructions.differs
 					? &c->pairs[i].time
@@ -170,7 +170,7 @@ static void add_change_cell(struct text_table *t, const struct change *change)
 	text_table_add(t, change->differs && relative > 0 ? STYLE_BAD : STYLE_PLAIN, text);
 }
 
-/* Prints a figure per call; bound: of times. */
+/* Adds a cell with a figure per call. bound: the error bound of a time, else 0. */
 static void add_figure_cell(struct text_table *t, const struct change *change, double value, uint64_t bound)
 {
 	char text[32];
@@ -265,7 +265,7 @@ static json_object *change_json(const struct change *change)
 
 	add_double(o, "a", change->a);
 	add_double(o, "b", change->b);
-	/* JSON has no infinity: nothing became something. */
+	/* The change from 0 is infinite, which JSON cannot express. */
 	if (!isinf(relative))
 		add_double(o, "change", relative);
 	add_double(o, "noise", change->noise);

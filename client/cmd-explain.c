@@ -49,7 +49,7 @@ struct explain {
 	enum measure measure;
 	bool measure_given; /* by --by */
 	bool groups;
-	uint64_t uncertain; /* error of the times, instead of which instructions are compared; 0: they are not */
+	uint64_t uncertain; /* error of the times if instructions are compared instead; else 0 */
 	int64_t limit;
 	struct named_store input;
 	uint8_t *roots;
@@ -140,7 +140,7 @@ static int explain_calls(struct explain *x)
 	for (size_t i = 0; x->above > 0 && i < x->list.n; i++)
 		if (call_list_value(&x->list, &x->list.calls[i]) > limit)
 			x->slow[x->n_slow++] = x->list.calls[i];
-	/* Equal calls are not above one another. */
+	/* If calls are equal, none exceeds the limit: the slowest one is explained. */
 	if (!x->n_slow)
 		x->slow[x->n_slow++] = x->list.slowest;
 	return STATUS_OK;
@@ -171,7 +171,7 @@ static uint64_t bound_of(const struct explain *x, const struct store_call *call)
 	return store_duration_bound(x->input.store, call->thread, call->enter, call->end);
 }
 
-/* The largest error of the durations that are compared. */
+/* Returns the largest error bound of the durations that are compared. */
 static uint64_t largest_bound(const struct explain *x)
 {
 	uint64_t bound = bound_of(x, &x->typical);
@@ -217,7 +217,7 @@ static bool is_slowest_unknown(const struct explain *x)
 	return x->list.suspended && !x->at && x->above <= 0;
 }
 
-/* A call that was asked for is explained in any case. */
+/* A call that the user selected is explained in any case. */
 static bool stands_out(const struct explain *x)
 {
 	if (x->at || x->above > 0)
@@ -291,7 +291,7 @@ static void print_call(const struct explain *x, const char *what, const struct s
 		      call->whole ? "" : ", not traced from enter to leave");
 }
 
-/* Calls that were cut short may be what was looked for. */
+/* Prints that calls of which the trace has a part alone may be the slowest. */
 static void print_incomplete(const struct explain *x)
 {
 	const struct call_list *l = &x->list;

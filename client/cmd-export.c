@@ -55,8 +55,10 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-/* What a format is made from: the store; a file of the spool, copied unchanged; the trace, which is decoded again;
- * all of these. */
+/*
+ * What a format is made from: the store; a file of the spool, which is copied unchanged; the trace, which is decoded
+ * again; or all of these.
+ */
 enum origin { FROM_STORE, FROM_SPOOL, FROM_TRACE, FROM_PARTS };
 
 static const struct {
@@ -125,7 +127,7 @@ static int export_find_snapshot(struct export *e)
 	return rc;
 }
 
-/* Opens one of the files of a snapshot through the daemon. 0 or an exit status. */
+/* Opens one of the files of a snapshot through the daemon. Returns 0 or an exit status. */
 static int export_open_file(struct export *e, const char *file, int *ret)
 {
 	int rc = export_find_snapshot(e);
@@ -142,7 +144,9 @@ static int report_absent(const struct export *e, const char *file, int rc)
 	return STATUS_FAILED;
 }
 
-/* Opens the perf.data file or the description of a file or directory. */
+/*
+ * Opens the trace ("perfdata") or the description ("json") of a local file or directory. Returns 0 or an exit status.
+ */
 static int export_open_part(struct export *e, const char *file, int *ret)
 {
 	_cleanup_close_ int fd = open(e->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -162,7 +166,7 @@ static int export_open_part(struct export *e, const char *file, int *ret)
 	return STATUS_OK;
 }
 
-/* The same for files and directories, and their stores. */
+/* Opens the trace, the description or the store of a local file or directory. Returns 0 or an exit status. */
 static int export_open_local(struct export *e, const char *file, int *ret)
 {
 	_cleanup_(named_store_close) struct named_store whole = NAMED_STORE_NONE;
@@ -194,7 +198,10 @@ static int export_open_store(struct export *e)
 	return rc == STATUS_OK ? selection_apply(e->client, &e->selection, e->input.store, &e->options) : rc;
 }
 
-/* input: the file that is read; opening it for output would truncate it. */
+/*
+ * Opens the file of an output. input: the file that is read, which is refused, since opening it for output would
+ * truncate it.
+ */
 static int output_open(struct export_output *out, int input)
 {
 	struct stat from, to;
@@ -338,8 +345,11 @@ static int export_trace(struct export *e, struct export_output *out)
 	return rc;
 }
 
-/* A directory's description; other inputs have none. */
-static int open_part_quietly(const struct export *e, int *ret)
+/*
+ * Opens the description of a local directory, snapshot.json. Returns negative errno, without a message, if the input
+ * has none.
+ */
+static int open_description(const struct export *e, int *ret)
 {
 	_cleanup_close_ int at = open(e->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -364,7 +374,7 @@ static int read_whole(int fd, char **ret, size_t *ret_size)
 	return 0;
 }
 
-/* What may leave in a redacted bundle: the store and the description. */
+/* Makes the parts of a redacted bundle: redacted copies of the store and the description. */
 static int bundle_redacted(struct export *e, struct export_output *out, struct bundle_parts *p)
 {
 	_cleanup_close_ int json = -1, clean = trace_store_temporary(), store = -1;
@@ -374,7 +384,7 @@ static int bundle_redacted(struct export *e, struct export_output *out, struct b
 
 	if (rc == STATUS_OK && !named_store_is_path(e->name))
 		rc = export_open_file(e, "json", &json);
-	else if (rc == STATUS_OK && open_part_quietly(e, &json) < 0)
+	else if (rc == STATUS_OK && open_description(e, &json) < 0)
 		json = -1;
 	if (rc != STATUS_OK)
 		return rc;

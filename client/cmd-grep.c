@@ -172,7 +172,10 @@ static void sort_calls(struct grep *g)
 	}
 }
 
-/* Prints or lists a call. 1: continue; 0: the limit is reached; or negative errno. */
+/*
+ * Prints a call, or adds it to the list. Returns 1 to continue, 0 if the limit is reached or standard output is closed,
+ * or negative errno.
+ */
 static int add_call(struct grep *g, const struct store_found_call *call)
 {
 	if (g->sorted) {
@@ -188,7 +191,7 @@ static int add_call(struct grep *g, const struct store_found_call *call)
 		return 0;
 	g->found++;
 	print_call(g, call);
-	/* The reader may have left. */
+	/* The reader of standard output may have closed it. */
 	return ferror(stdout) ? 0 : 1;
 }
 

@@ -71,7 +71,7 @@ static int parse_list(struct client *c, struct list_filter *ret)
 	return c->argc ? client_usage(c, "unexpected argument '%s'", esc(c->argv[0])) : -1;
 }
 
-/* wanted: NAME or NAME=VALUE */
+/* Returns true if a snapshot has the label. wanted: NAME or NAME=VALUE. */
 static bool has_label(const struct csight_object *s, const char *wanted)
 {
 	const char *equal = strchr(wanted, '=');
@@ -111,7 +111,7 @@ static void add_owner(struct text_table *t, const struct csight_object *s)
 	text_table_add(t, STYLE_PLAIN, user ? user->pw_name : text);
 }
 
-/* What the caller wrote, or which trigger took it. */
+/* Adds a cell with the reason of a snapshot: the text of the caller, or the trigger. */
 static void add_reason(struct text_table *t, const struct csight_object *s)
 {
 	const char *why = csight_text(s, "why"), *condition = csight_text(csight_field(s, "trigger"), "condition");

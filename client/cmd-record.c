@@ -44,7 +44,7 @@ static int open_signals(sigset_t *set)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Waits for a signal, or for the end of the process. A second signal ends csight. Negative errno. */
+/* Waits for a signal, or for the end of the process. A second signal ends csight. Returns 0 or negative errno. */
 static int wait_for_end(int pidfd, int signals, const sigset_t *set)
 {
 	struct pollfd p[2] = { { .fd = signals, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
@@ -129,7 +129,7 @@ static const struct csight_object *find_target(const struct csight_object *list,
 	return NULL;
 }
 
-/* Looks once. Returns -1 if the process is not armed yet, else the exit status. */
+/* Checks once whether the process is armed. Returns -1 if it is not armed yet, else the exit status. */
 static int check_armed(struct client *c, pid_t pid)
 {
 	_cleanup_object_ struct csight_object *list = NULL;

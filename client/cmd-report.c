@@ -102,7 +102,7 @@ static int compare_functions(const void *left, const void *right, void *user)
 	return x < y ? 1 : -1;
 }
 
-/* name: of size bytes. */
+/* Finds the column of a name, which has size bytes; NULL: there is none. */
 static const struct column *find_column(const char *name, size_t size)
 {
 	for (size_t i = 0; i < ELEMENTS(columns); i++)

@@ -304,7 +304,10 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 
 static const int passed_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 };
 
-/* The child of a fork: executes the program, if there is a gate when that is opened. */
+/*
+ * Executes the program in the child process. gate: a pipe; the child waits for a byte from it, and ends if the pipe is
+ * closed without one; or NULL.
+ */
 static void execute_child(struct client *c, char *const *argv, const int *gate)
 {
 	char opened;
@@ -342,7 +345,7 @@ static int start_program(struct client *c, char *const *argv, const int *gate)
 	for (size_t i = 0; pid > 0 && i < ELEMENTS(passed_signals); i++) {
 		struct sigaction old;
 
-		/* What is ignored, as by nohup, is so for the program. */
+		/* A signal that csight ignores, as under nohup, is not passed on. */
 		if (sigaction(passed_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 			sigaction(passed_signals[i], &action, NULL);
 	}
@@ -380,7 +383,7 @@ static int take_snapshot(struct client *c, pid_t pid, const struct run_options *
 	if (run->n_asserts)
 		return cmd_assert_snapshot(c, run->asserts, run->n_asserts, run->nominal, csight_text(snapshot, "id"));
 	rc = client_report_snapshot(c, c->json ? stdout : stderr, snapshot);
-	/* Without its daemon, the snapshot has no ID. */
+	/* The private daemon ends with the program: no daemon finds the snapshot by its ID then, so print its path. */
 	if (d->pid && !c->json && !c->quiet && rc == STATUS_OK)
 		fprintf(stderr, "  csightd ran for this program alone: view it with csight show %s/store\n",
 			esc(csight_text(snapshot, "path")));
@@ -403,7 +406,7 @@ static int await_child(struct client *c, pid_t pid, const struct run_options *ru
 	waitpid(pid, NULL, 0);
 	if (end.si_code != CLD_EXITED)
 		return 128 + end.si_status;
-	/* A status of the program that is a failure says more. */
+	/* If the program failed, csight returns its status rather than that of the snapshot. */
 	return end.si_status ? end.si_status : failed;
 }
 
@@ -429,7 +432,7 @@ static int arm_process(struct client *c, pid_t pid, const struct run_options *ru
 	return rc < 0 ? client_daemon_failed(c, rc) : STATUS_OK;
 }
 
-/* The child is armed while it waits at the gate. */
+/* Runs the program as a child that is armed before it executes the program: until then, it waits at a gate. */
 static int run_armed_child(struct client *c, char *const *argv, const struct run_options *run)
 {
 	static const struct private_daemon none;
@@ -446,7 +449,7 @@ static int run_armed_child(struct client *c, char *const *argv, const struct run
 	rc = arm_process(c, pid, run);
 	if (rc == STATUS_OK && write(gate[1], "", 1) != 1)
 		rc = fail_native(c->argv[0], strerror(errno));
-	/* Without the byte, the child ends. */
+	/* The child ends, since the gate is closed without a byte. */
 	close(gate[1]);
 	if (rc == STATUS_OK)
 		return await_child(c, pid, run, &none);

@@ -90,8 +90,8 @@ static void judge(struct row *row)
 	}
 }
 
-/* made: the result of recording it. */
-static void compare(struct selftest *s, struct row *row, int made)
+/* Judges a recording by its comparison with the truth. made: 0, or the error of making it. */
+static void judge_recording(struct selftest *s, struct row *row, int made)
 {
 	if (made < 0) {
 		row->result = ROW_NOT_RUN;
@@ -103,8 +103,8 @@ static void compare(struct selftest *s, struct row *row, int made)
 		judge(row);
 }
 
-/* The truth of trace units. The program is the machine's own only on aarch64. */
-static int step(struct selftest *s, struct reason *r)
+/* Makes the truth for trace units, by single steps. Only an aarch64 machine can execute the program itself. */
+static int make_steps(struct selftest *s, struct reason *r)
 {
 #ifdef __aarch64__
 	char path[PATH_MAX + 8];
@@ -143,13 +143,15 @@ static void run_rows(struct client *c, struct selftest *s, bool emulated, const 
 		client_progress(c, row->unit, i, ELEMENTS(modes));
 		if (rc == 0 && !s->check)
 			rc = selftest_recording_make(&row->rec, s->program, &row->why);
-		compare(s, row, rc);
+		judge_recording(s, row, rc);
 		s->n++;
 	}
 	client_progress_end(c);
 }
 
-/* With a daemon of its own, whose spool is among the recordings. */
+/*
+ * Makes the recordings under the emulator, with a daemon of its own, whose spool is in the directory of the recordings.
+ */
 static void run_emulated(struct client *c, struct selftest *s, int failed, struct reason *why)
 {
 	char state[PATH_MAX + 8];
@@ -300,7 +302,7 @@ static int selftest_run(struct client *c)
 		return rc;
 	rc = s.check ? 0 : selftest_recording_program(s.program, sizeof(s.program), &why);
 	if (!s.emulated_only && !s.check) {
-		int stepped = rc < 0 ? reason_set(&no_steps, rc, "%s", why.text) : step(&s, &no_steps);
+		int stepped = rc < 0 ? reason_set(&no_steps, rc, "%s", why.text) : make_steps(&s, &no_steps);
 
 		run_rows(c, &s, false, c->socket, stepped, &no_steps);
 	}

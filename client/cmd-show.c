@@ -70,7 +70,7 @@ static void print_metadata(const struct csight_object *s)
 
 static int show_failed(int rc)
 {
-	/* The reader may have left. */
+	/* The reader of standard output may have closed it, which is no error. */
 	if (rc >= 0 || rc == -EPIPE)
 		return STATUS_OK;
 	client_error("cannot show the calls: %s", strerror(-rc));
@@ -95,7 +95,7 @@ static int print_calls(const struct show *show, const struct named_store *input,
 				     : timeline_write(input->store, STDOUT_FILENO, o, &result));
 }
 
-/* Without a time of the user's, begins where the call that triggered the snapshot was entered. */
+/* Unless the user gives a time, begins where the call that triggered the snapshot was entered. */
 static void begin_at_trigger(const struct show *show, const struct store *s, struct export_options *o)
 {
 	const struct selection *v = &show->selection;
@@ -108,7 +108,7 @@ static void begin_at_trigger(const struct show *show, const struct store *s, str
 	printf("From the call that triggered the snapshot on; --since=0 prints all.\n");
 }
 
-/* snapshot: NULL for a file. */
+/* Prints the calls of a store. snapshot: NULL for a file. */
 static int show_calls(struct client *c, const struct show *show, const struct named_store *input,
 		      const struct csight_object *snapshot)
 {
@@ -152,7 +152,7 @@ static int show_snapshot(struct client *c, const struct show *show, const struct
 	const char *id = csight_text(snapshot, "id"), *state = csight_text(snapshot, "state");
 	int rc;
 
-	/* Without a decode there are no calls. */
+	/* A snapshot without a decode has no calls. */
 	if (!state || strcmp(state, "ready") != 0) {
 		if (c->json)
 			client_report_snapshot(c, stdout, snapshot);

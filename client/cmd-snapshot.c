@@ -32,7 +32,7 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-/* Of what a snapshot is taken. */
+/* The subject of a snapshot: a process or a group. */
 struct subject {
 	pid_t pid;
 	enum group_kind kind;
@@ -50,7 +50,7 @@ static int set_group(struct client *c, struct subject *s, enum group_kind kind, 
 	return 0;
 }
 
-/* Parses the options. Returns -1, or the exit status. */
+/* Parses the command line. Returns -1 if a snapshot is to be taken, else the exit status. */
 static int snapshot_parse(struct client *c, struct client_annotation *ret, struct subject *ret_subject)
 {
 	const char *value, *pid = NULL;

@@ -21,7 +21,7 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-/* parts per million */
+/* Formats parts per million as a percentage. */
 static const char *format_share(uint64_t share)
 {
 	static char text[2][16];
@@ -56,7 +56,7 @@ static void print_status(struct client *c, const struct csight_object *s)
 		       esc(csight_text(csight_item(s, "warnings", i), NULL)));
 }
 
-/* An amount in its unit. */
+/* Formats an amount of a resource in its unit. */
 static const char *format_use(const struct csight_object *use, const char *field)
 {
 	const char *unit = csight_text(use, "unit");
@@ -80,7 +80,7 @@ static void add_use(struct text_table *t, const char *who, const struct csight_o
 	text_table_add(t, STYLE_PLAIN, csight_text(use, "setting"));
 }
 
-/* all: also what is not in use. */
+/* Adds the rows of a list of resources. all: also resources of which nothing is in use. */
 static void add_uses(struct text_table *t, const char *who, const struct csight_object *list, bool all)
 {
 	for (size_t i = 0; i < csight_count(list, NULL); i++)
@@ -88,7 +88,7 @@ static void add_uses(struct text_table *t, const char *who, const struct csight_
 			add_use(t, who, csight_item(list, NULL, i));
 }
 
-/* Of the caller; root sees what all users hold. */
+/* Prints what the caller holds of each resource, and for root what all users hold. */
 static void print_use(const struct csight_object *s)
 {
 	static const char *const head[] = { "USER", "RESOURCE", "USED>", "LIMIT>", "SETTING" };

@@ -90,7 +90,7 @@ static int print_json(const struct csight_object *targets, const struct csight_o
 	return STATUS_OK;
 }
 
-/* Asks for both lists. Returns true if they are to be printed; else the exit status is in c->status. */
+/* Requests both lists. Returns true if they are to be printed; else the exit status is in c->status. */
 static bool query(struct client *c, struct csight_object **ret_targets, struct csight_object **ret_standing)
 {
 	int rc;
@@ -100,7 +100,7 @@ static bool query(struct client *c, struct csight_object **ret_targets, struct c
 	rc = csight_targets(c->daemon, ret_targets);
 	if (rc == 0)
 		rc = csight_standing(c->daemon, ret_standing);
-	/* A csightd before standing targets. */
+	/* An older csightd has no standing targets. */
 	if (rc == -ENOSYS)
 		rc = 0;
 	c->status = rc < 0    ? client_daemon_failed(c, rc)

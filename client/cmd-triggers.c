@@ -40,7 +40,7 @@ static void add_row(struct text_table *table, const struct csight_object *t)
 	text_table_add(table, STYLE_PLAIN, csight_text(t, "condition"));
 }
 
-/* What hits cost: once for each mechanism; and which places were not watched for a while. */
+/* Prints what hits cost, once for each mechanism, and the places that were not watched for some time. */
 static void print_costs(const struct csight_object *list)
 {
 	for (size_t i = 0; i < csight_count(list, "triggers"); i++) {

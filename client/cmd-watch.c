@@ -139,7 +139,7 @@ static int on_event(void *userdata, const struct csight_object *reply)
 	return 0;
 }
 
-/* Returns -1, or the exit status if there is nothing more to do. */
+/* Parses the command line. Returns -1 to continue, else the exit status. */
 static int parse_options(struct client *c, struct watch *w, const char **pid)
 {
 	struct reason why = { "" };
@@ -168,7 +168,7 @@ static int parse_options(struct client *c, struct watch *w, const char **pid)
 		rc = reason_set(&why, -EINVAL, "--when takes one snapshot: of the options, only --exec goes with it");
 	if (rc == 0 && !w->when)
 		rc = trigger_spec_check(&w->spec, &why);
-	/* Else this command runs it. */
+	/* Without --background, csight watch runs the command of --exec itself. */
 	if (rc == 0 && w->exec && w->background)
 		rc = trigger_spec_set(&w->spec, "exec", w->exec, &why);
 	return rc < 0 ? client_usage(c, "%s", why.text) : -1;
@@ -226,7 +226,10 @@ static int set_trigger(struct watch *w, json_object *places)
 	return c->status;
 }
 
-/* The process is armed from the beginning. */
+/*
+ * Arms the process, runs the command of --when, and takes a snapshot when that succeeds or fails: the process is
+ * recorded while the command runs.
+ */
 static int watch_command(struct watch *w)
 {
 	struct csight_snapshot_options how = { .size = sizeof(how) };

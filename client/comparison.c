@@ -107,7 +107,7 @@ static void spread_per_call(const uint64_t *sums, const uint64_t *calls, struct 
 	spread_of(values, n, ret);
 }
 
-/* The same of the calls of an edge; NULL: there are none. */
+/* Computes the spread of the number of calls along an edge per call of its caller. e: NULL if there are none. */
 static void spread_edge(const struct behaviour_edge *e, const struct behaviour_batches *caller, enum behaviour_set set,
 			struct spread *ret)
 {
@@ -176,7 +176,7 @@ static bool is_difference(const struct comparison *c, const struct change *chang
 	double delta = fabs(change->b - change->a);
 	uint64_t calls = least_calls(p, p->set);
 
-	/* What differs between runs, but not within one, shows in functions with few calls. */
+	/* The fewer the calls, the larger a difference must be: in few calls, what differs from run to run shows. */
 	return !synchronises(p) && has_calls(c, p) && delta > change->noise && delta > c->threshold * change->a &&
 	       delta > MAX(change->a, change->b) / (double)(calls + 1) && amount > c->threshold / COMPARISON_SHARES;
 }

@@ -13,8 +13,8 @@
 
 enum { ID_SIZE = 64, ID_LEAST = 4 };
 
-/* A part of a path, and the one above it. */
-struct part {
+/* A component of the path of a control group, and the component above it. */
+struct component {
 	char name[NAME_MAX + 1], above[NAME_MAX + 1];
 };
 
@@ -50,7 +50,10 @@ static void unescape(char *name)
 	*to = 0;
 }
 
-/* Removes what an engine puts around a name. Returns false if it is another's. */
+/*
+ * Removes the prefix and the suffix that a container engine adds to a name. Returns false if the name does not have
+ * both.
+ */
 static bool strip(char *name, const char *prefix, const char *suffix)
 {
 	size_t n = strlen(name), before = strlen(prefix), behind = strlen(suffix);
@@ -62,12 +65,17 @@ static bool strip(char *name, const char *prefix, const char *suffix)
 	return true;
 }
 
-/* The container that a part of a path is of, in p->name. Returns false if it is of none. */
-static bool container_of_part(struct part *p)
+/*
+ * Replaces the name of a component by that of the container that it is made for. Returns false if it is made for none.
+ */
+static bool name_container(struct component *p)
 {
-	/* Engines that call their containers by IDs. */
+	/* Prefixes of container engines that name control groups by the IDs of containers. */
 	static const char *const scopes[] = { "docker-", "libpod-", "crio-", "cri-containerd-", "nerdctl-" };
-	/* Folders of those that do without systemd: of Docker, of LXC, and namespaces of containerd. */
+	/*
+	 * Parents of the control groups of container engines that run without systemd: Docker, LXC, and namespaces of
+	 * containerd.
+	 */
 	static const char *const folders[] = { "docker", "lxc", "default", "moby", "k8s.io" };
 
 	for (size_t n = 0; n < ELEMENTS(scopes); n++)
@@ -92,10 +100,10 @@ static bool matches(const char *name, const char *id)
 	return strcmp(name, id) == 0 || (is_id(name) && n >= ID_LEAST && strncmp(name, id, n) == 0);
 }
 
-/* path: of one process in one hierarchy. */
-static void look_at(struct container_search *s, const char *path)
+/* Searches the path of a process in one hierarchy of control groups. */
+static void search_path(struct container_search *s, const char *path)
 {
-	struct part p = { "", "" };
+	struct component p = { "", "" };
 
 	for (const char *at = path; *at == '/';) {
 		const char *end = strchrnul(at + 1, '/');
@@ -103,7 +111,7 @@ static void look_at(struct container_search *s, const char *path)
 
 		snprintf(name, sizeof(name), "%.*s", (int)(end - at - 1), at + 1);
 		strcpy(p.name, name);
-		if (container_of_part(&p) && matches(p.name, s->id)) {
+		if (name_container(&p) && matches(p.name, s->id)) {
 			s->several |= s->found[0] && strcmp(s->found, p.name) != 0;
 			if (!s->found[0])
 				snprintf(s->path, s->size, "%.*s", (int)(end - path), path);
@@ -114,7 +122,7 @@ static void look_at(struct container_search *s, const char *path)
 	}
 }
 
-static void look_at_process(struct container_search *s, const char *pid)
+static void search_process(struct container_search *s, const char *pid)
 {
 	_cleanup_fclose_ FILE *f = NULL;
 	_cleanup_free_ char *line = NULL;
@@ -131,7 +139,7 @@ static void look_at_process(struct container_search *s, const char *pid)
 			line[n - 1] = 0;
 		second = second ? strchr(second + 1, ':') : NULL;
 		if (second)
-			look_at(s, second + 1);
+			search_path(s, second + 1);
 	}
 }
 
@@ -145,6 +153,6 @@ int container_find(const char *id, char *ret, size_t size)
 		return -errno;
 	while ((e = readdir(proc)))
 		if (isdigit((unsigned char)e->d_name[0]))
-			look_at_process(&s, e->d_name);
+			search_process(&s, e->d_name);
 	return s.several ? -ENOTUNIQ : s.found[0] ? 0 : -ENOENT;
 }

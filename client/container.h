@@ -6,8 +6,9 @@
 #include <stddef.h>
 
 /*
- * Finds the control group of a running container: by its name, or by at least 4 digits of its hexadecimal ID. *ret is
- * its path as in /proc/PID/cgroup. -ENOENT: no process runs in it. -ENOTUNIQ: several IDs begin so.
+ * Finds the control group of a running container by its name, or by at least 4 digits of its hexadecimal ID. *ret is
+ * its path as in /proc/PID/cgroup. -ENOENT: no process runs in such a container. -ENOTUNIQ: several IDs begin with
+ * these digits.
  */
 int container_find(const char *id, char *ret, size_t size);
 

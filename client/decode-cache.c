@@ -52,7 +52,7 @@ int decode_cache_open(struct decode_cache *ret, char *ret_path)
 	if (rc < 0 || max == 0)
 		return rc;
 	rc = path_make_dir(ret_path, 0700, true);
-	/* What exists is checked by its descriptor. */
+	/* The check of the open directory, below, decides on one that exists already. */
 	if (rc < 0 && rc != -EPERM)
 		return rc;
 	dir = open(ret_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -39,7 +39,7 @@ struct decode_cache {
 int decode_cache_open(struct decode_cache *ret, char *ret_path);
 void decode_cache_close(struct decode_cache *c);
 
-/* Returns the contents' digest of files with this identity, as they were when it was stored. -ENOENT. */
+/* Finds the digest of the contents that files with this identity had when it was stored. Returns 0 or -ENOENT. */
 int decode_cache_contents(const struct decode_cache *c, const char *identity, char ret[DIGEST_TEXT]);
 void decode_cache_set_contents(const struct decode_cache *c, const char *identity, const char *contents);
 

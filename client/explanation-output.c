@@ -10,7 +10,7 @@
 
 enum { INDENT = 21, ROOM_MIN = 24, PATH_SHOWN = 12 };
 
-/* Columns to the right of the figures. */
+/* Returns the number of columns to the right of the figures. */
 static size_t room_of(const struct explanation_output *o)
 {
 	return MAX(o->width, (size_t)INDENT + ROOM_MIN) - INDENT;
@@ -39,7 +39,7 @@ static void add_name(struct buf *b, const struct explanation_output *o, uint32_t
 	buf_printf(b, "%s", fit_name(o, name));
 }
 
-/* A number of calls, per call of the function. */
+/* Adds a number of calls, divided by the number of calls of the function that is explained. */
 static void add_times(struct buf *b, const struct explanation_output *o, uint64_t calls)
 {
 	if (calls % o->calls)
@@ -48,7 +48,7 @@ static void add_times(struct buf *b, const struct explanation_output *o, uint64_
 		buf_printf(b, "%s", format_count(calls / o->calls));
 }
 
-/* "3.0 ms instead of 2 us", or how much it is where there is nothing to compare with. */
+/* Adds "3.0 ms instead of 2 us". */
 static void add_values(struct buf *b, const struct explanation_output *o, const struct explained_line *line)
 {
 	const char *unit = o->measure == MEASURE_INSTRUCTIONS ? " instructions" : "";
@@ -202,7 +202,10 @@ static size_t word_size(const char *text)
 	return strncmp(text + n, " > ", 3) == 0 ? n + 2 : n;
 }
 
-/* Prints a text from the column INDENT on, in several lines if it is long. */
+/*
+ * Prints a text in lines of at most room columns, from the column INDENT on. indented: print the indentation of the
+ * first line, too.
+ */
 static void print_wrapped(FILE *to, const char *text, size_t room, bool indented)
 {
 	size_t at = 0;
@@ -266,7 +269,7 @@ static void add_function(json_object *to, const char *key, const struct explanat
 		json_add_bytes(to, key, f->name);
 }
 
-/* The functions from the node of a line to the deepest one, without library code. */
+/* Returns the functions from the node of a line to the deepest one as an array, without library code. */
 static json_object *chain_json(const struct explanation *e, const struct explained_line *line)
 {
 	uint32_t path[CALL_TREE_DEPTH_MAX + 1];

@@ -229,7 +229,7 @@ static bool is_one_line(const struct explanation *e, uint32_t node, enum explain
 	return true;
 }
 
-/* What gathers lines of a range into one. */
+/* The state of merging the lines of a range that is_gathered() selects into one. */
 struct gathering {
 	int64_t all, sum; /* differences of all lines, and of those selected */
 	int64_t largest, largest_of_all;
@@ -238,7 +238,10 @@ struct gathering {
 	struct explained_line line; /* with the sums */
 };
 
-/* Lines of library code beneath a library function; and of an own function, its code and what it calls directly. */
+/*
+ * Returns true for a line of library code beneath a library function, and, beneath one of the program's own functions,
+ * for its own code and what it calls directly.
+ */
 static bool is_gathered(const struct explanation *e, uint32_t node, const struct explained_line *line)
 {
 	if (line->kind == EXPLAINED_WAIT)
@@ -329,7 +332,10 @@ static uint32_t function_of(const struct explanation *e, uint32_t node)
 	return node == CALL_TREE_NONE ? CALL_TREE_NONE : node_of(e, node)->function;
 }
 
-/* More often and only here are the same where lines of several paths are summed up. */
+/*
+ * Returns the kind by which lines are merged. In lines of several paths, EXPLAINED_MORE includes EXPLAINED_ONLY, and
+ * EXPLAINED_FEWER includes EXPLAINED_MISSING.
+ */
 static enum explained_kind class_of(const struct explained_line *line)
 {
 	return line->kind == EXPLAINED_ONLY      ? EXPLAINED_MORE

@@ -26,10 +26,10 @@ const char *format_time(uint64_t ns);
 /* 2026-01-31 12:30:59.123456 */
 const char *format_time_exact(uint64_t ns);
 
-/* What is printed after the name of a function: " (inlined)", " (system call)" or "". */
+/* Returns the text that is printed after the name of a function: " (inlined)", " (system call)" or "". */
 const char *format_function_kind(enum region_kind kind);
 
-/* The escape sequence of a style if f is a terminal with colours and NO_COLOR is unset, else "". */
+/* Returns the escape sequence of a style if f is a terminal with colours and NO_COLOR is unset, else "". */
 enum format_style { STYLE_PLAIN, STYLE_HEADING, STYLE_GOOD, STYLE_BAD, STYLE_SLOW, STYLE_DIM };
 const char *format_style(FILE *f, enum format_style style);
 

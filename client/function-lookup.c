@@ -16,7 +16,7 @@
 #include "lib/decoder/decoder.h"
 #include "lib/store/store.h"
 
-/* What the child writes to its parent. */
+/* The result that the child process writes to its parent. */
 struct lookup_result {
 	int rc;
 	size_t n;      /* of all that were found */
@@ -24,7 +24,7 @@ struct lookup_result {
 	struct function_place all[FUNCTION_PLACES_MAX];
 };
 
-/* Gives up the privileges of root. For other users: their own rights remain. */
+/* Drops the privileges of root. Processes of other users keep their rights. */
 static int drop_privileges(void)
 {
 	uid_t uid;
@@ -91,7 +91,7 @@ static int parse(int fd, const char *name, enum lookup_kind kind, struct lookup_
 	return kind == LOOKUP_ALL ? parse_all(fd, name, ret) : parse_file(fd, name, &ret->all[0]);
 }
 
-/* Runs a parser in a child; name: what it looks for. */
+/* Parses the file in a child process. name: what the parser looks for. */
 static int look_up(int fd, const char *name, enum lookup_kind kind, struct lookup_result *ret)
 {
 	_cleanup_close_ int from = -1, to = -1;

@@ -14,18 +14,21 @@ struct group_pids {
 	size_t n;
 };
 
-/* Finds the targets that run and are of a group, oldest first. 0 or an exit status, after a message. */
+/* Finds the running targets of a group, oldest first. Returns 0, or an exit status after an error message. */
 int group_find(struct client *c, enum group_kind kind, const char *value, struct group_pids *ret);
 
-/* Takes and reports snapshots of all. Returns an exit status. */
+/* Takes snapshots of all processes of a group at one instant, and reports them. Returns an exit status. */
 int group_snapshot(struct client *c, struct client_annotation *a, const struct group_pids *g);
 
-/* Returns the name of the group that a snapshot is of, its label; or NULL. */
+/* Returns the value of a snapshot's label "group", the name of its group; NULL: it has none. */
 const char *group_of(const struct csight_object *snapshot);
 
 #define GROUP_PREFIX "group:"
 
-/* Sets *ret_fd to a temporary store of a group, "group:NAME". 0 or an exit status, after a message. */
+/*
+ * Merges the stores of all snapshots of the group "group:NAME" in a temporary store, and sets *ret_fd. Returns 0, or an
+ * exit status after an error message.
+ */
 int group_open_store(struct client *c, const char *name, int *ret_fd);
 
 #endif

@@ -11,7 +11,7 @@
 #include "lib/base/util.h"
 #include "lib/code/elf.h"
 
-/* Sets the reason; false, for `return REFUSE(...)`. */
+/* Sets the reason, and evaluates to false, for `return REFUSE(...)`. */
 #define REFUSE(r, ...) (reason_set((r), 0, __VA_ARGS__) != 0)
 
 static bool read_interpreter(struct elf *e, struct guest *ret)

@@ -26,7 +26,7 @@ struct http_server {
 	char secret[HTTP_SECRET_SIZE + 1];
 };
 
-/* Listens on a loopback port; 0: any free port. Negative errno. */
+/* Listens on a loopback port; 0: any free port. Returns 0 or negative errno. */
 int http_server_open(uint16_t port, struct http_server *ret);
 
 /*

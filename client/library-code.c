@@ -10,7 +10,10 @@ static bool begins_with(const char *text, const char *with)
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Where systems and package managers put the sources of others, and what Debian's libraries were built from. */
+/*
+ * Returns true for a source file in a directory where systems and package managers put the sources of others, or from
+ * which Debian built its libraries.
+ */
 static bool is_library_file(const char *file)
 {
 	static const char *const begins[] = { "/usr/", "/rustc/", "/build/", "./", "../" };
@@ -57,6 +60,6 @@ bool library_code_has(const struct store_function *f, const struct store_functio
 		return true;
 	if (is_library(own))
 		return !same_image;
-	/* In a program with debug information, a function without is of a library. */
+	/* In a program with debug information, a function without it belongs to a library. */
 	return is_library(f) || (!f->file[0] && (own->file[0] || !same_image));
 }

@@ -76,7 +76,7 @@ static int find_starts(struct line_lookup *s)
 		s->number = UINT64_MAX;
 		s->inside = false;
 		rc = dwarf_rows(&s->dwarf, s->unit, on_row, s);
-		/* A damaged table, or none, is that of one unit. */
+		/* A unit whose line table is damaged or absent does not keep the others from being read. */
 		if (rc == -ENOENT || rc == -EBADMSG)
 			rc = 0;
 	}

@@ -49,7 +49,10 @@ static int add_file(struct mapped_elves *m, const struct mapped_elf *found)
 	return 0;
 }
 
-/* exe: the program's file. Under an emulator it is not what the process runs. */
+/*
+ * Reads which files a process has mapped. exe: the program's file; under an emulator, that is not the file which the
+ * process executes.
+ */
 static int read_maps(pid_t pid, const char *exe, struct mapped_elves *ret)
 {
 	char path[64], line[LINE_SIZE];
@@ -103,7 +106,7 @@ static bool read_instruction(void *data, uint64_t at, uint32_t *ret)
 	return true;
 }
 
-/* Adds where the function returns, for trace units: the emulator sees that by itself. */
+/* Adds the addresses at which the function returns, which trace units need: the emulator finds returns by itself. */
 static void add_ends(json_object *o, int fd, const struct function_place *p, struct reason *why)
 {
 	json_object *list = json_object_new_array();
@@ -134,7 +137,7 @@ static json_object *add_place(json_object *list, const struct mapped_elf *m, con
 }
 
 /* True if all are one function, of which the compiler made clones. */
-static bool is_one(const struct function_place *p, size_t n)
+static bool is_one_function(const struct function_place *p, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
 		if (strcspn(p[i].name, ".") != strcspn(p[0].name, ".") ||
@@ -154,8 +157,8 @@ static int fail_ambiguous(const char *pattern, const struct mapped_elf *m, const
 	return STATUS_NOT_FOUND;
 }
 
-/* True for what the Go linker made, also if it is stripped. */
-static bool is_go(int fd)
+/* Returns true for a file that the Go linker made, even if it is stripped. */
+static bool is_go_program(int fd)
 {
 	_cleanup_(elf_freep) struct elf *e = NULL;
 	const struct elf_section *found;
@@ -172,8 +175,12 @@ static int fail_go(const char *pattern, const struct mapped_elf *m)
 	return STATUS_FAILED;
 }
 
-/* Looks in one file. Returns -1 if it has no such function. */
-static int find_in(const struct mapped_elf *m, const char *pattern, bool timed, json_object **ret, struct reason *why)
+/*
+ * Looks for a function in one file. Returns 0 with its places in *ret; -1 if the file has no such function, or cannot
+ * be read; or an exit status after an error message.
+ */
+static int find_in_file(const struct mapped_elf *m, const char *pattern, bool timed, json_object **ret,
+			struct reason *why)
 {
 	struct function_place places[FUNCTION_PLACES_MAX];
 	_cleanup_close_ int fd = open_file(m);
@@ -190,9 +197,9 @@ static int find_in(const struct mapped_elf *m, const char *pattern, bool timed, 
 		if (strcmp(places[i].name, pattern) == 0)
 			places[same++] = places[i];
 	n = same ? same : n;
-	if (!is_one(places, n))
+	if (!is_one_function(places, n))
 		return fail_ambiguous(pattern, m, places, n);
-	if (timed && is_go(fd))
+	if (timed && is_go_program(fd))
 		return fail_go(pattern, m);
 	*ret = json_object_new_array();
 	for (size_t i = 0; i < n; i++)
@@ -200,7 +207,7 @@ static int find_in(const struct mapped_elf *m, const char *pattern, bool timed, 
 	return 0;
 }
 
-/* Returns 0, or an exit status after an error. */
+/* Lists the files that a process has mapped. Returns 0, or an exit status after an error message. */
 static int list_files(pid_t pid, const char *exe, struct mapped_elves *ret)
 {
 	int rc = read_maps(pid, exe, ret);
@@ -259,7 +266,7 @@ int live_function_find(pid_t pid, const char *exe, const char *pattern, bool tim
 		for (size_t i = 0; i < files.n; i++) {
 			if ((exe && strcmp(files.list[i].path, exe) == 0) == (libraries == 1))
 				continue;
-			rc = find_in(&files.list[i], pattern, timed, ret, ret_why);
+			rc = find_in_file(&files.list[i], pattern, timed, ret, ret_why);
 			if (rc >= 0)
 				return rc;
 		}

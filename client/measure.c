@@ -35,7 +35,7 @@ bool measure_find(const char *name, enum measure_metric *ret)
 	return false;
 }
 
-/* Functions by number: whether they match. */
+/* Returns an array by function number: whether the function matches. */
 static uint8_t *match_functions(const struct store *s, const char *pattern, bool *ret_uncertain, bool *ret_absent)
 {
 	uint8_t *wanted = calloc(store_functions(s) + 1, 1);
@@ -56,10 +56,10 @@ struct sum {
 	const struct measure_options *options;
 	const uint8_t *wanted;
 	size_t thread;
-	uint64_t calls, instructions, ns, bound; /* of calls that have ended, but for calls */
-	bool open;                               /* a call is */
-	uint32_t depth;                          /* of that one */
-	uint64_t enter, begin;                   /* its time and instructions */
+	uint64_t calls, instructions, ns, bound; /* calls: entered; the others: of calls that ended */
+	bool open;                               /* a call of a wanted function is open */
+	uint32_t depth;                          /* depth of the open call */
+	uint64_t enter, begin;                   /* time and instruction count at which the open call was entered */
 };
 
 static uint64_t bound_of(const struct sum *s, uint64_t from, uint64_t to)
@@ -89,7 +89,7 @@ static void sum_event(struct sum *s, const struct store_event *e)
 	}
 }
 
-/* The sum up to an event, with the part of a call that is open. */
+/* Returns the sum up to an event, with the part of an open call before it. */
 static struct measure sum_value(const struct sum *s, const struct store_event *e)
 {
 	uint64_t bound = s->bound + (s->open ? bound_of(s, s->enter, e->time) : 0);
@@ -136,7 +136,7 @@ static int sum_function(const struct store *s, const struct measure_options *o, 
 	return 0;
 }
 
-/* Reads all calls, also those that are not whole. */
+/* Passes all calls of the wanted functions to call(), including those of which the trace has a part alone. */
 static int read_calls(const struct store *s, const uint8_t *wanted,
 		      void (*call)(void *, const struct store_found_call *), void *user)
 {
@@ -151,7 +151,9 @@ static int read_calls(const struct store *s, const uint8_t *wanted,
 	return rc;
 }
 
-/* One reading of the durations: their classes by one digit, of those that have the higher digits of the value. */
+/*
+ * The state of one pass over the durations: it counts those that begin with the prefix, in classes by their next digit.
+ */
 struct digit {
 	bool nominal, upper;
 	unsigned shift;
@@ -196,7 +198,7 @@ static int find_rank(const struct store *s, const uint8_t *wanted, struct digit 
 	return 0;
 }
 
-/* What all calls have in common. */
+/* Sums and extremes over all calls. */
 struct overview {
 	bool nominal;
 	uint64_t whole, cut, ns, bound;
@@ -284,13 +286,13 @@ int measure_function(const struct store *s, const struct measure_options *o, str
 	return rc;
 }
 
-/* The calls of per that are open in a thread, by depth, with the sums at their begin. */
+/* The open calls of CALLER (per) in a thread, by depth, each with the sums at its begin. */
 struct open_calls {
 	struct measure *at;
 	size_t n, room;
 };
 
-static int remember(struct open_calls *open, uint32_t depth, const struct measure *m)
+static int set_begin_sum(struct open_calls *open, uint32_t depth, const struct measure *m)
 {
 	while (open->n <= depth) {
 		if (array_reserve(open->at, open->n, &open->room) < 0)
@@ -309,7 +311,7 @@ static struct measure difference(const struct measure *from, const struct measur
 	return (struct measure){ .low = MIN(low, high), .high = MAX(low, high), .calls = to->calls - from->calls };
 }
 
-/* Returns 1 if the sink has ended it. */
+/* Measures within the calls of one thread. Returns 0, 1 if the sink has ended the measurement, or negative errno. */
 static int measure_thread(struct sum *sum, const uint8_t *outer, struct open_calls *open,
 			  const struct measure_sink *sink, uint64_t *cut)
 {
@@ -326,7 +328,7 @@ static int measure_thread(struct sum *sum, const uint8_t *outer, struct open_cal
 		if (e.type == STORE_ENTER)
 			sum_event(sum, &e);
 		now = sum_value(sum, &e);
-		rc = of_outer && e.type == STORE_ENTER ? remember(open, e.depth, &now) : 0;
+		rc = of_outer && e.type == STORE_ENTER ? set_begin_sum(open, e.depth, &now) : 0;
 		if (of_outer && e.type == STORE_LEAVE && store_is_whole(&e) && e.depth < open->n) {
 			now = difference(&open->at[e.depth], &now);
 			rc = sink->call(sink->user, &now, e.frame.enter, store_thread(sum->store, sum->thread)->tid);

@@ -16,7 +16,7 @@ enum measure_metric {
 	MEASURE_CALLS,
 	MEASURE_INSTRUCTIONS, /* in calls, with all that they call */
 	MEASURE_TOTAL,        /* time in calls; recursive calls count once, as they do above */
-	/* of the calls that were traced from enter to leave: */
+	/* Of the calls that were traced from enter to leave: */
 	MEASURE_MEAN,
 	MEASURE_MIN,
 	MEASURE_MEDIAN,
@@ -24,12 +24,12 @@ enum measure_metric {
 	MEASURE_P95,
 	MEASURE_P99,
 	MEASURE_P999,
-	MEASURE_MAX, /* a call that is not known to its end lasted at least as long as it is known */
+	MEASURE_MAX, /* a call whose end is unknown lasted at least as long as it was traced */
 };
 
 #define MEASURE_METRICS "calls, instructions, total, mean, min, median, p90, p95, p99, p999 and max"
 
-/* Returns false if there is no such metric. */
+/* Finds a metric by its name. Returns false if there is none. */
 bool measure_find(const char *name, enum measure_metric *ret);
 
 static inline bool measure_is_time(enum measure_metric m)
@@ -44,7 +44,7 @@ static inline bool measure_is_sum(enum measure_metric m)
 
 struct measure {
 	uint64_t low, high;  /* high UINT64_MAX: without limit */
-	uint64_t calls;      /* that were measured */
+	uint64_t calls;      /* calls that were measured */
 	uint64_t cut;        /* calls that the limits of the trace, or gaps, cut */
 	bool absent;         /* no function of the trace matches */
 	const char *unknown; /* why there is no value, or NULL */
@@ -56,10 +56,10 @@ struct measure_options {
 	bool nominal;         /* take times as they are, as if their bounds were 0 */
 };
 
-/* Errors as of iterators. */
+/* Measures the functions that match a pattern. Returns 0, or an error of store_iter_next() or store_finder_next(). */
 int measure_function(const struct store *s, const struct measure_options *o, struct measure *ret);
 
-/* Receives the value in each whole call of another function. A return that is not 0 ends it. */
+/* Receives the value of each whole call. A return value other than 0 ends the measurement. */
 struct measure_sink {
 	int (*call)(void *user, const struct measure *value, uint64_t time, uint32_t tid);
 	void *user;

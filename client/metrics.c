@@ -42,7 +42,7 @@ static void put_number(FILE *f, const char *name, const char *label, const char 
 	fprintf(f, " %" PRId64 "\n", n);
 }
 
-/* ns as s, exactly. */
+/* Writes a time in ns as seconds, without rounding. */
 static void put_seconds(FILE *f, int64_t ns)
 {
 	fprintf(f, " %" PRId64 ".%09" PRId64 "\n", ns / 1000000000, ns % 1000000000);
@@ -101,7 +101,7 @@ static int compare_spans(const void *a, const void *b)
 	return order ? order : x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
-/* Processes are many and short-lived, so that a series is of a name. */
+/* Writes a series for each program name, since processes are too many and too short-lived for series of their own. */
 static int put_spans(FILE *f, const struct csight_object *targets)
 {
 	size_t n = csight_count(targets, NULL), n_spans = 0;
@@ -156,7 +156,7 @@ static void put_snapshots(FILE *f, const struct csight_object *s, const struct c
 	put_gauge(f, "jobs", NULL, "Decodes that wait or run.", csight_number(s, "jobs", 0));
 }
 
-/* Of all users, or of the caller if csightd replies with no more. */
+/* Writes what users hold of each resource: all users, or the caller alone if the reply of csightd has no others. */
 static void put_uses(FILE *f, const struct csight_object *s)
 {
 	static const struct {

@@ -7,7 +7,7 @@
 
 #include "lib/csight/csight.h"
 
-/* Writes what the three replies of csightd have. -ENOMEM; errors of f are the caller's to check. */
+/* Writes the metrics in three replies of csightd. Returns 0 or -ENOMEM; the caller checks f for errors. */
 int metrics_write(FILE *f, const struct csight_object *status, const struct csight_object *targets,
 		  const struct csight_object *snapshots);
 

@@ -21,7 +21,10 @@ bool named_store_is_path(const char *name)
 	return strchr(name, '/') || strncmp(name, GROUP_PREFIX, strlen(GROUP_PREFIX)) == 0 || access(name, F_OK) == 0;
 }
 
-/* The store of a file; of a directory its file store. -ENOENT for a directory without one. */
+/*
+ * Opens a file, which may be a store, or the file "store" of a directory. Returns a descriptor, or negative errno:
+ * -ENOENT for a directory without a store.
+ */
 static int open_store_file(const char *name, bool *ret_directory)
 {
 	_cleanup_close_ int at = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -65,7 +68,10 @@ bool named_store_reads(const struct client *c, int fd)
 		return false;
 	if (le64toh(head.magic) == STORE_MAGIC || bundle_is(fd))
 		return true;
-	/* One that perf wrote to a file says whether it has trace; of others the decode does. */
+	/*
+	 * If perf wrote the perf.data to a file, its header shows whether it has trace; of one written to a pipe, the
+	 * decode finds out.
+	 */
 	if (le64toh(head.magic) == PD_MAGIC && le64toh(head.size) == PD_HEADER_SIZE &&
 	    io_pread(fd, features, sizeof(features), PD_HEADER_FEATURES) == sizeof(features))
 		return features[PD_FEAT_AUXTRACE / 8] & 1 << PD_FEAT_AUXTRACE % 8;
@@ -96,7 +102,7 @@ static int open_named_file(struct client *c, const char *name, struct named_stor
 	uint64_t magic = 0;
 	int rc;
 
-	/* With options of a decode, a snapshot directory is decoded again. */
+	/* If the user gives options of a decode, a snapshot directory is decoded again. */
 	if (directory && (fd == -ENOENT || trace_options_given(&c->trace)))
 		return trace_store_open(c, name, &ret->fd, &ret->store);
 	if (fd < 0) {

@@ -47,7 +47,7 @@ int named_store_open(struct client *c, const char *name, struct named_store *ret
 int named_store_read(struct client *c, const char *name, struct named_store *ret);
 void named_store_close(struct named_store *s);
 
-/* False: the store has an older version, in which the time in which threads did not run is unknown. */
+/* Returns false if the store has an older version, in which the time without execution is unknown. */
 bool named_store_has_waits(const struct named_store *s);
 
 /* Returns the name of a function as it is printed: without parameters, unless --full-names was given. */
@@ -59,7 +59,7 @@ struct names *named_store_names(const struct client *c, const struct store *a, c
 /* True if the trace is of the emulator, whose counts of instructions are exact, unlike its times. */
 bool named_store_is_emulated(const struct store *s);
 
-/* The time in ns since the earliest event of any thread. */
+/* Returns the time in ns from the earliest event of any thread to a time. */
 uint64_t named_store_since_start(const struct store *s, uint64_t time);
 
 /* Prints a line with the start time, its clock, the duration and the error bound of times; nothing without events. */

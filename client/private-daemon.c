@@ -28,7 +28,7 @@ static int make_directory(struct private_daemon *d)
 	return 0;
 }
 
-/* In the child. The signals of the terminal are for the program. */
+/* Executes csightd in the child process, in a session of its own, since signals of the terminal are for the program. */
 static void become_daemon(const char *csightd, const struct private_daemon *d, pid_t parent)
 {
 	int log = open(d->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -54,7 +54,7 @@ static bool answers(const struct private_daemon *d)
 	return yes;
 }
 
-/* The last line of its log has the reason. */
+/* Prints the last line of the log of the daemon, which has the reason of a failure. */
 static void print_log(const struct private_daemon *d)
 {
 	_cleanup_free_ char *text = NULL;

@@ -8,7 +8,7 @@
 
 enum { DESCRIPTION_MAX = 64 << 20, PIECE = 64 << 10 };
 
-/* What may remain of an object; all else is left out, also what later versions add. */
+/* The members that a redacted object may have. All others are left out, including those of later versions. */
 static const char
     *const in_snapshot[] = { "version", "id",          "pid",    "capture",  "time", "monotonic", "blind", "unrecorded",
 			     "clock",   "clock_shift", "shared", "perf_map", "last", "since",     NULL },

@@ -12,7 +12,7 @@ int selection_parse_duration(const char *text, uint64_t *ret)
 {
 	_cleanup_free_ char *seconds = NULL;
 
-	/* Without a unit, a number is one of seconds. */
+	/* A number without a unit is in seconds. */
 	if (text[strspn(text, "0123456789.")])
 		return duration_parse(text, ret);
 	if (asprintf(&seconds, "%ss", text) < 0)
@@ -85,7 +85,10 @@ static int select_thread(const struct selection *v, const struct store *s, struc
 	return STATUS_NOT_FOUND;
 }
 
-/* Parses a time that may also be "trigger", "trigger-20ms" or "trigger+20ms". -EINVAL; -ENOENT: there is none. */
+/*
+ * Parses a time that may also be "trigger", "trigger-20ms" or "trigger+20ms". Returns 0, -EINVAL, or -ENOENT: no
+ * trigger took the snapshot.
+ */
 static int parse_any_time(const struct store *s, const char *text, uint64_t first, uint64_t last, uint64_t *ret)
 {
 	static const char word[] = "trigger";

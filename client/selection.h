@@ -12,10 +12,10 @@ struct selection {
 	const char *from; /* a function: begin at its first call */
 };
 
-/* Parses a duration: 1.5s, 20ms, 100us, 5ns; without a unit seconds. -EINVAL. */
+/* Parses a duration: 1.5s, 20ms, 100us, 5ns; without a unit seconds. Returns 0 or -EINVAL. */
 int selection_parse_duration(const char *text, uint64_t *ret);
 
-/* Parses "20ms" after first, "-20ms" before last, "@NS" on the clock of the trace. -EINVAL. */
+/* Parses a time: "20ms" after first, "-20ms" before last, "@NS" on the clock of the trace. Returns 0 or -EINVAL. */
 int selection_parse_time(const char *text, uint64_t first, uint64_t last, uint64_t *ret);
 
 /*

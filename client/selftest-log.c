@@ -177,8 +177,10 @@ void selftest_log_done(struct selftest_log *log)
 	*log = (struct selftest_log){ 0 };
 }
 
-/* Returns where the instructions of a piece are in the truth from a place on, or the truth's end. */
-static size_t find_piece(const struct selftest_thread *truth, size_t from, const uint64_t *pcs, size_t n)
+/*
+ * Returns the index in the truth at which the instructions of a segment occur, at `from` or later; truth->n: nowhere.
+ */
+static size_t find_segment(const struct selftest_thread *truth, size_t from, const uint64_t *pcs, size_t n)
 {
 	for (size_t at = from; at + n <= truth->n; at++)
 		if (memcmp(truth->pcs + at, pcs, n * sizeof(*pcs)) == 0)
@@ -187,8 +189,8 @@ static size_t find_piece(const struct selftest_thread *truth, size_t from, const
 }
 
 /*
- * Finds each piece between two marks at the first place after its predecessor: if all of them can be found in order,
- * they are found so. The parts in between are missing.
+ * Finds each segment between two marks of the decode at its first place after the preceding segment. If all segments
+ * occur in order, this finds them. The instructions between them are missing.
  */
 static void compare_thread(const struct selftest_thread *truth, const struct selftest_thread *decode,
 			   struct selftest_result *ret)
@@ -202,7 +204,7 @@ static void compare_thread(const struct selftest_thread *truth, const struct sel
 		mark += marked;
 		end = mark < decode->n_marks ? decode->marks[mark] : decode->n;
 		n = end - begin;
-		found = marked ? find_piece(truth, at, decode->pcs + begin, n) : at;
+		found = marked ? find_segment(truth, at, decode->pcs + begin, n) : at;
 		if (found + n > truth->n ||
 		    memcmp(truth->pcs + found, decode->pcs + begin, n * sizeof(uint64_t)) != 0) {
 			ret->different += decode->n - begin;

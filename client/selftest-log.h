@@ -48,7 +48,10 @@ void selftest_log_cut(struct selftest_log *log, uint64_t start, uint64_t stop);
 void selftest_log_done(struct selftest_log *log);
 #define _cleanup_selftest_log_ _cleanup_(selftest_log_done)
 
-/* For the readers: returns the thread, which exists from then on, or NULL; adds an instruction. */
+/*
+ * For the readers: the first returns the thread with this ID, which is added if it is new, or NULL without memory; the
+ * second adds an instruction to a thread.
+ */
 struct selftest_thread *selftest_log_thread(struct selftest_log *log, uint32_t tid);
 int selftest_log_add(const struct selftest_log *log, struct selftest_thread *t, uint64_t pc);
 

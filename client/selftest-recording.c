@@ -30,7 +30,7 @@ int selftest_recording_program(char *ret, size_t size, struct reason *r)
 		      : 0;
 }
 
-/* The last line that csight printed, as the reason. */
+/* Sets the reason to the last line that a failed csight printed on standard error. Returns -EIO. */
 static int fail_child(const struct selftest_recording *rec, const char *what, struct reason *r)
 {
 	char path[PATH_MAX];
@@ -156,12 +156,15 @@ static int read_json(const struct selftest_recording *rec, const char *file, jso
 		rc = io_read_file(AT_FDCWD, path, TEXT_MAX, &text, &size);
 	if (rc < 0)
 		return rc;
-	/* The line of the program is before it. */
+	/* The line that the program printed precedes the JSON. */
 	begin = strchr(text, '{');
 	return begin ? json_parse(begin, size - (size_t)(begin - text), ret) : -EBADMSG;
 }
 
-/* Decodes what this csight can read itself, of the emulator; else the daemon's snapshot. */
+/*
+ * Decodes the snapshot of a recording: under the emulator from the spool in the recordings, else by its ID, through
+ * csightd.
+ */
 static int decode(const struct selftest_recording *rec, json_object *snapshot, struct reason *r)
 {
 	const char *argv[ARGUMENTS] = { "csight", "decode", "--by-thread", "--to", "elements", NULL };
@@ -185,7 +188,7 @@ static int read_logs(const struct selftest_recording *rec, struct selftest_log *
 
 	if (rc == 0)
 		rc = selftest_recording_addresses(path, &decoded->start, &decoded->stop);
-	/* The emulator's log has the same addresses, and all that the program executed. */
+	/* The emulator's log has the addresses of the decode, and all instructions of the program: nothing is cut. */
 	if (!stepped)
 		decoded->start = decoded->stop = 0;
 	if (rc == 0 && !stepped)

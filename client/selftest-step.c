@@ -35,6 +35,7 @@ static bool read_pc(pid_t tid, uint64_t *ret)
 #endif
 }
 
+/* Executes the program in the child process, traced by its parent. */
 static void become_program(const char *program, const char *output)
 {
 	int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -45,8 +46,12 @@ static void become_program(const char *program, const char *output)
 	_exit(127);
 }
 
-/* A stopped thread is about to execute an instruction, which a signal postpones. Returns the signal to deliver. */
-static int add_stop(struct selftest_log *log, pid_t tid, int status)
+/*
+ * Handles a stop of a thread. At a single step, adds the instruction that the thread executes next. A signal postpones
+ * that instruction, which is removed: its step is reported again. Returns the signal to deliver, 0 for none, or
+ * negative errno.
+ */
+static int handle_stop(struct selftest_log *log, pid_t tid, int status)
 {
 	struct selftest_thread *t = selftest_log_thread(log, (uint32_t)tid);
 	int signal = WSTOPSIG(status);
@@ -76,7 +81,7 @@ static int step_all(struct selftest_log *log, pid_t program)
 			return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 		if (tid < 0 || !WIFSTOPPED(status))
 			continue;
-		signal = add_stop(log, tid, status);
+		signal = handle_stop(log, tid, status);
 		if (signal < 0)
 			return signal;
 		ptrace(PTRACE_SINGLESTEP, tid, NULL, (void *)(intptr_t)signal);

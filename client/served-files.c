@@ -29,7 +29,7 @@ void served_files_add(json_object *array, const struct finder *f, const struct d
 	bool beneath = request->type == DECODER_FILE;
 	json_object *o;
 
-	/* A copy in the snapshot is a part of the input. */
+	/* An image from a copy in the snapshot is a part of the input. */
 	if (!beneath && fd >= 0 && !f->opened)
 		return;
 	o = json_object_new_object();
@@ -85,7 +85,7 @@ static bool file_unchanged(json_object *o, struct finder *f)
 	json_get_str(o, "file", &file);
 	q.index = (uint32_t)index;
 	fd = finder_open(f, &q, reason, sizeof(reason));
-	/* What came from debuginfod is in its cache. */
+	/* A file that debuginfod fetched is in its cache. */
 	if (fd < 0 && file)
 		fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	return has_identity(fd, identity);

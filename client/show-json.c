@@ -164,7 +164,10 @@ static int print_gaps(struct json_writer *w, const struct export_walk *walk)
 	return rc;
 }
 
-/* Notes of the selected threads and times; those that are not in the trace have no time. */
+/*
+ * Prints the notes of the selected threads and times. A note whose time is unknown is printed without one, whatever the
+ * times are.
+ */
 static int print_notes(struct json_writer *w, const struct export_walk *walk)
 {
 	const struct store_note *n;
@@ -192,7 +195,7 @@ static int print_notes(struct json_writer *w, const struct export_walk *walk)
 	return rc;
 }
 
-/* The trigger that took the snapshot, with the call that it is about. */
+/* Adds the trigger that took the snapshot, with the call that it is about. */
 static void add_trigger(const struct store *s, json_object *to)
 {
 	json_object *o, *call;

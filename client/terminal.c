@@ -20,7 +20,7 @@ static bool utf8;
 static pid_t pager;
 static int stderr_before = -1;
 
-/* A locale that is not installed is known by its name. */
+/* Returns true if the locale has UTF-8. For a locale that is not installed, its name decides. */
 static bool find_utf8(void)
 {
 	static const char *const variables[] = { "LC_ALL", "LC_CTYPE", "LANG" };

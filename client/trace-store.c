@@ -153,7 +153,7 @@ static bool files_unchanged(struct trace_store *t)
 
 	if (json_get(t->about, "served", json_type_array, &served) < 0 || json_get_i64(t->about, "time", &time) < 0)
 		return false;
-	/* As debuginfod does, ask its servers again after some time for what they lacked. */
+	/* Like debuginfod, asks the servers again after some time for files that they lacked. */
 	if (debuginfod_wanted() && served_files_any_missing(served) &&
 	    llabs((int64_t)(now_ns(CLOCK_REALTIME) / 1000000000u) - time) > MISSING_SECONDS)
 		return false;
