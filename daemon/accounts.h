@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Finds the uid of a name or number. -ESRCH. */
+/* Finds the uid of a name or number. Returns 0, or -ESRCH if there is no such user. */
 int accounts_find_user(const char *name, uid_t *ret);
 
 /* A set of users, some of them as groups. Zeros are the empty set. */
@@ -21,7 +21,10 @@ struct account_set {
 	size_t n_gids, room_gids;
 };
 
-/* -ESRCH: there is no such user or group; -ENOMEM. */
+/*
+ * Add a user, or a group with its members, by name or number. They return 0, -ESRCH if there is no such user or group,
+ * or -ENOMEM.
+ */
 int accounts_set_add_user(struct account_set *s, const char *name);
 int accounts_set_add_group(struct account_set *s, const char *name);
 

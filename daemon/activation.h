@@ -6,7 +6,10 @@
 /* Returns the listening socket of a path, non-blocking, or -ENOENT: none was passed. */
 int activation_socket(const char *path, int type);
 
-/* Of a daemon with one socket of packets: listens at the path, or, if it is NULL, on the socket that was passed. */
+/*
+ * Returns the listening SOCK_SEQPACKET socket of a daemon that has one socket: at the path, or, if it is NULL, the one
+ * that systemd passed.
+ */
 int activation_listen(const char *path);
 
 #endif

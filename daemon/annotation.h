@@ -11,7 +11,7 @@
 
 enum { ANNOTATION_WHY_MAX = 256, ANNOTATION_LABELS_MAX = 8, ANNOTATION_NAME_MAX = 32, ANNOTATION_VALUE_MAX = 64 };
 
-/* Zeros are none. */
+/* Zeros are an empty annotation. */
 struct annotation {
 	json_object *why;    /* a string, or NULL */
 	json_object *labels; /* an array of {"name": …, "value": …}, or NULL */
@@ -25,7 +25,7 @@ void annotation_done(struct annotation *a);
 /* Adds the members that there are. */
 void annotation_add(const struct annotation *a, json_object *to);
 
-/* Moves it: *a is none afterwards. */
+/* Moves an annotation: *a is empty afterwards. */
 struct annotation annotation_take(struct annotation *a);
 
 /* Returns a copy for another thread; without memory it lacks members. */

@@ -46,10 +46,10 @@ static const struct {
 	[AUDIT_RELOAD] = { "reload", "reloaded the configuration", "a85c68160b2342469bfedbde0a024fc7" },
 };
 
-/* What is counted: refusals by a limit, by its kind; */
+/* The kinds of sums. Those below LEDGER_KINDS are refusals by the limit of that ledger kind. */
 enum sum_kind {
-	SUM_RIGHT = LEDGER_KINDS, /* refusals for the lack of a right; */
-	SUM_LOST,                 /* and events that were not recorded */
+	SUM_RIGHT = LEDGER_KINDS, /* refusals for the lack of a right */
+	SUM_LOST,                 /* events that were not recorded */
 };
 
 struct audit_sum {
@@ -72,7 +72,7 @@ struct audit {
 	unsigned unsummed; /* without room in sums */
 };
 
-/* The fields refer to text, the first one is MESSAGE. */
+/* An event. The fields point into text; the first one is MESSAGE. */
 struct audit_event {
 	struct work work;
 	TAILQ_ENTRY(audit_event) link;
@@ -86,7 +86,7 @@ struct audit_event {
 
 static void add_field(struct audit_event *e, const char *fmt, ...) _printf_(2, 3);
 
-/* A field that does not fit is cut. */
+/* Adds a field NAME=VALUE. A field that does not fit is cut. */
 static void add_field(struct audit_event *e, const char *fmt, ...)
 {
 	size_t left = sizeof(e->text) - e->used;
@@ -103,7 +103,7 @@ static void add_field(struct audit_event *e, const char *fmt, ...)
 	e->used += MIN((size_t)n + 1, left);
 }
 
-/* Sends an event; what the journal does not have is in the log. */
+/* Sends an event to the journal; logs it if that fails, or if the log is not in the journal. */
 static void run_event(struct work *w)
 {
 	struct audit_event *e = container_of(w, struct audit_event, work);
@@ -211,7 +211,9 @@ static void add_hit(struct audit_event *e, const struct audit_hit *hit)
 
 static void add_object(struct audit_event *e, enum audit_action action, const struct audit_object *on)
 {
-	/* For the journal to add what else it knows of the process. One that a snapshot is of may have ended. */
+	/*
+	 * With OBJECT_PID the journal adds fields about the process, which must run: that of a snapshot may have ended.
+	 */
 	if (actions[action].of_process && on->pid)
 		add_field(e, "OBJECT_PID=%d", (int)on->pid);
 	if (on->pid)
@@ -232,7 +234,7 @@ static void add_object(struct audit_event *e, enum audit_action action, const st
 		add_field(e, "%s=%s", action == AUDIT_REMOVE ? "CSIGHT_LIMIT" : "CSIGHT_FILE", esc(on->detail));
 }
 
-/* kind: see enum sum_kind. */
+/* Adds the fields of a refusal. kind: a ledger kind or one of enum sum_kind; why: of a refusal by a limit. */
 static void add_refusal(struct audit_event *e, enum audit_action action, int kind, const struct ledger_refusal *why)
 {
 	add_field(e, "CSIGHT_ACTION=%s", actions[action].name);
@@ -300,7 +302,7 @@ static void submit_unsummed(struct audit *a)
 	submit_event(e, 0);
 }
 
-/* Records all sums. Those without a count since the last time are forgotten. */
+/* Records all sums, and drops those that have counted nothing since the last call. */
 static void flush_sums(struct audit *a)
 {
 	struct audit_sum *s, *next;

@@ -25,10 +25,10 @@ enum audit_action {
 	AUDIT_OPEN,   /* what csight reads */
 	AUDIT_EXPORT, /* a file in the format of another program */
 	AUDIT_REMOVE,
-	AUDIT_KEEP,   /* a snapshot, from being removed to make room, */
-	AUDIT_LET_GO, /* or no longer */
-	AUDIT_RELOAD, /* the configuration */
-	AUDIT_PAUSE,  /* all recording, */
+	AUDIT_KEEP,   /* keep a snapshot from being removed to make room */
+	AUDIT_LET_GO, /* allow the removal of a kept snapshot again */
+	AUDIT_RELOAD, /* read the configuration again */
+	AUDIT_PAUSE,  /* pause all recording */
 	AUDIT_RESUME,
 	AUDIT_ACTIONS,
 };
@@ -50,7 +50,7 @@ struct audit_hit {
 	int64_t tid; /* 0: unknown */
 };
 
-/* What an action is on. */
+/* The object of an action. */
 struct audit_object {
 	pid_t pid;            /* of the process, or of the one that the snapshot is of; 0: unknown */
 	uid_t owner;          /* (uid_t)-1: unknown */
@@ -71,7 +71,7 @@ struct audit_options {
 
 int audit_new(const struct audit_options *options, struct audit **ret);
 
-/* Records the sums, and waits until everything is sent. */
+/* Records the sums, waits until all events are sent, and frees the audit. Returns NULL. */
 struct audit *audit_free(struct audit *a);
 
 /* Returns csightd itself, as an actor. */

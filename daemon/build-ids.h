@@ -14,13 +14,13 @@
 
 struct build_ids;
 
-/* Borrows server until build_ids_free(). */
+/* Creates the reader of build-ids, which borrows server until build_ids_free(). */
 int build_ids_new(struct event_base *base, struct decode_server *server, struct build_ids **ret);
 
 /* Ends all queries, and those that follow at once, without an answer. b may be NULL. */
 void build_ids_stop(struct build_ids *b);
 
-/* After the last query has ended. */
+/* To be called after the last query has ended. Returns NULL. */
 struct build_ids *build_ids_free(struct build_ids *b);
 
 /* A file whose build-id is requested. */

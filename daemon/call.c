@@ -42,7 +42,7 @@ struct call *call_new(struct connection *n, const struct audit_actor *by, struct
 	return c;
 }
 
-/* b: the reply. */
+/* Sends b as the final reply, with a descriptor or -1, and frees the call. */
 static void call_finish(struct call *c, const struct buf *b, int fd)
 {
 	if (c->connection)
@@ -76,7 +76,7 @@ void call_reply(struct call *c, json_object *parameters)
 	call_reply_fd(c, parameters, -1);
 }
 
-void call_done(struct call *c)
+void call_reply_empty(struct call *c)
 {
 	_cleanup_buf_ struct buf b = { .limit = VARLINK_REPLY_MAX };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls of Varlink methods. The handler of a call replies exactly once, at once or later, with call_done(),
+ * Calls of Varlink methods. The handler of a call replies exactly once, at once or later, with call_reply_empty(),
  * call_reply(), call_reply_fd(), call_error() or call_invalid(), which free the call. If the client leaves first, a
  * call on a list is removed from it and freed; any other call stays valid until its reply, which is then dropped. On
  * the loop's thread.
@@ -34,8 +34,8 @@ struct call {
 /* v->root belongs to the call, and is NULL afterwards. Returns NULL without memory. */
 struct call *call_new(struct connection *n, const struct audit_actor *by, struct varlink_call *v);
 
-/* Replies without parameters. */
-void call_done(struct call *c);
+/* Replies with success and no parameters. */
+void call_reply_empty(struct call *c);
 
 /*
  * These consume parameters. NULL means that there was no memory for them: then, and if they are incomplete, the reply

@@ -137,7 +137,7 @@ static bool flush_output(struct connection *n)
 	return true;
 }
 
-/* Not made when it is needed, since then there is no memory. */
+/* Queues the error reply for a lack of memory. Its text is constant, since no memory would be left to compose it. */
 static void queue_no_memory(struct connection *n)
 {
 	static const char text[] = "{\"error\":\"org.csight.LimitReached\",\"parameters\":{\"limit\":\"memory\","
@@ -374,7 +374,7 @@ int connection_event(struct connection *n, const struct buf *b)
 
 void connection_progress(struct connection *n, const struct buf *b)
 {
-	/* For a client with unread output, progress would be out of date. */
+	/* A client with unread output would get progress that is out of date. */
 	if (n->out_size > 0 || buf_error(b) < 0)
 		return;
 	queue_output(n, b, -1);

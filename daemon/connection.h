@@ -17,20 +17,22 @@ struct connection;
 
 struct connection_owner {
 	/*
-	 * text: one message without its NUL, valid during the call. 0: the owner called connection_expect() and ends
-	 * the exchange with connection_finish(), perhaps at once. Negative: the message is no call; the client gets an
-	 * error, and the connection ends.
+	 * Called with one message; text: without its NUL, valid during the call. Returns 0 if the owner has called
+	 * connection_expect() and ends the exchange with connection_finish(), perhaps at once; or negative errno if the
+	 * message is no call: the client gets an error, and the connection ends.
 	 */
 	int (*message)(void *data, const char *text, size_t size);
-	/* A message waits; connection_turn() passes it on. */
+	/* Called when a message waits; connection_turn() passes it on. */
 	void (*ready)(void *data);
-	/* The connection is being freed. */
+	/* Called when the connection is being freed. */
 	void (*closed)(void *data);
 	void *data;
 	struct ledger *ledger; /* for unread output */
 };
 
-/* uid: the client's. fd belongs to the connection, also on failure; then closed() is not called. */
+/*
+ * Creates a connection. uid: of the client. fd belongs to the connection, also on failure; then closed() is not called.
+ */
 int connection_new(struct event_base *base, int fd, uid_t uid, const struct connection_owner *owner,
 		   struct connection **ret);
 struct connection *connection_free(struct connection *n);
@@ -52,8 +54,10 @@ bool connection_flush(struct connection *n);
 /* Announces a reply. client_left(data) is called if the connection ends before connection_finish(). */
 void connection_expect(struct connection *n, void (*client_left)(void *data), void *data);
 
-/* Queues the final reply, none where b is NULL, or that memory ran out if that is b's error. fd: sent with its first
- * byte, or -1; owned. */
+/*
+ * Queues the final reply b. If b is NULL, nothing is queued; if b has the error -ENOMEM, the reply is an error that
+ * says so. fd: sent with the first byte of the reply, or -1; owned.
+ */
 void connection_finish(struct connection *n, const struct buf *b, int fd);
 
 /* Queues a reply that others follow. -ENOBUFS, and nothing is queued: the client has 64 KiB of unread output. */

@@ -17,9 +17,9 @@ struct counters_wait {
 };
 
 struct counters {
-	uint64_t taken, failed;                /* snapshots: in the spool, or not because of an error */
+	uint64_t taken, failed;                /* snapshots: written to the spool, and failed */
 	uint64_t ready, raw;                   /* decodes, by the state that they led to */
-	uint64_t blind_ns;                     /* without tracing, while rings were copied */
+	uint64_t blind_ns;                     /* time without tracing, while rings were copied */
 	struct counters_wait copy;             /* from a request to the copy of its rings */
 	struct counters_wait decode;           /* from the queue to the begin of an attempt */
 	uint64_t denied, limits[LEDGER_KINDS]; /* refusals: for the lack of a right, and by each limit */

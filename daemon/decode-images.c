@@ -60,7 +60,7 @@ struct opening {
 	struct user_work work;
 	struct decode_images *images;
 	struct event *timer;
-	bool answered; /* its time is up */
+	bool answered; /* the time limit has passed */
 	uint32_t index;
 	char *path;
 	struct file_identity want;
@@ -116,7 +116,10 @@ static void opening_ran(struct user_work *w)
 	opening_free(o);
 }
 
-/* The decode goes on without the file; the open() ends when its file system wants. */
+/*
+ * The time limit of an open() has passed: the decode continues without the file. The open() ends when its file system
+ * answers, if ever.
+ */
 static void on_late(evutil_socket_t fd, short what, void *data)
 {
 	struct opening *o = data;
@@ -135,7 +138,7 @@ static void opening_submit(struct decode_images *i, uint32_t index, struct openi
 	o->index = index;
 	o->fd = -1;
 	o->timer = evtimer_new(i->o.base, on_late, o);
-	/* What waits behind an open() without an answer would have none either. */
+	/* A request that is queued behind an open() without an answer would get no answer either. */
 	if (!o->timer || event_add(o->timer, &limit) < 0 || user_queues_stuck(i->o.queues, o->uid)) {
 		answer(i, index, -1, too_slow);
 		opening_free(o);

@@ -31,7 +31,7 @@ struct decode_images_options {
 
 int decode_images_new(const struct decode_images_options *options, struct decode_images **ret);
 
-/* e: of type DECODER_IMAGE. */
+/* Finds the image that a request of type DECODER_IMAGE names; answer() follows. */
 void decode_images_ask(struct decode_images *i, const struct decoder_event *e);
 
 /* Ends the requests: no answer follows. i may be NULL. */

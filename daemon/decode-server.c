@@ -137,7 +137,7 @@ static void on_server(evutil_socket_t fd, short what, void *data)
 		lose_server(d, "csight-decode ended unexpectedly (csight-decode@.service)");
 }
 
-/* Its unit, or where that is not there, a child. */
+/* Connects to the server of the unit, or, if the unit is not active, starts a child. */
 static int reach_server(struct decode_server *d)
 {
 	int rc = d->socket[0] ? decoder_connect(d->socket, &d->fd) : -ENOENT;

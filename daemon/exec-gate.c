@@ -82,7 +82,7 @@ struct exec_gate *exec_gate_free(struct exec_gate *g)
 
 void exec_gate_pass(struct exec_gate *g, uint32_t number)
 {
-	/* One that is not sent is let go by the time limit. */
+	/* A process whose number cannot be sent continues when its time limit has passed. */
 	send(g->fd, &number, sizeof(number), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -198,7 +198,7 @@ int exec_gate_serve(int client, const char *path)
 	made.number = (uint32_t)rc;
 	if (send(client, &made, sizeof(made), MSG_NOSIGNAL) == sizeof(made) && rc == 0)
 		hold(&g);
-	/* The kernel lets all go that wait. */
+	/* All waiting processes continue when the group is closed. */
 	closep(&g.group);
 	return rc;
 }

@@ -16,18 +16,18 @@
 struct exec_gate;
 
 struct exec_gate_listener {
-	/* A process waits; exec_gate_pass() with this number lets it go. */
+	/* Called when a process waits; exec_gate_pass() with this number lets it continue. */
 	void (*waits)(void *data, pid_t pid, uint32_t number);
-	/* There is no gate any more, or none could be made, for this reason: negative errno. */
+	/* Called when the gate is closed, or could not be made. rc: the reason, negative errno. */
 	void (*closed)(void *data, int rc);
 	void *data;
 };
 
-/* opener: a connection to csight-opener that asked for a gate. Owns it, also on failure. */
+/* Creates a gate. opener: a connection to csight-opener on which a gate was requested; owned, also on failure. */
 int exec_gate_new(struct event_base *base, int opener, const struct exec_gate_listener *listener,
 		  struct exec_gate **ret);
 
-/* May be called by waits(). Lets all processes go. */
+/* Closes the gate: all waiting processes continue. May be called by waits(). Returns NULL. */
 struct exec_gate *exec_gate_free(struct exec_gate *g);
 
 void exec_gate_pass(struct exec_gate *g, uint32_t number);
@@ -35,7 +35,7 @@ void exec_gate_pass(struct exec_gate *g, uint32_t number);
 /* The opener's side: holds the gate before the file until the client has gone. Negative errno: it could not be made. */
 int exec_gate_serve(int client, const char *path);
 
-/* Gives up the right to make one, in a process of the opener that makes none. */
+/* Drops the capability to make gates, in a process of csight-opener that makes none. */
 void exec_gate_give_up(void);
 
 #endif

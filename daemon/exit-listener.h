@@ -27,7 +27,7 @@ struct exit_listener;
 /* Returns a non-blocking socket that is subscribed, without events until exit_listener_set(); or negative errno. */
 int exit_listener_socket(void);
 
-/* fd: of exit_listener_socket(); belongs to the listener in any case. */
+/* Creates a listener. fd: from exit_listener_socket(); owned, also on failure. */
 int exit_listener_new(struct event_base *base, int fd, void (*ended)(void *data, const struct exit_event *e),
 		      void *data, struct exit_listener **ret);
 struct exit_listener *exit_listener_free(struct exit_listener *l);

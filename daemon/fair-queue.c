@@ -6,7 +6,7 @@
 #include "daemon/fair-queue.h"
 #include "lib/base/util.h"
 
-/* One user. debt: what its items have cost beyond the rounds so far. */
+/* The items of one user. debt: what they have cost beyond the rounds so far. */
 struct fair_flow {
 	TAILQ_ENTRY(fair_flow) link;
 	uid_t uid;
@@ -88,7 +88,7 @@ void fair_queue_push_urgent(struct fair_queue *q, struct fair_item *item)
 	STAILQ_INSERT_TAIL(&q->urgent, item, link);
 }
 
-/* Of two with the same debt, the one whose turn was longer ago. */
+/* Returns the waiting user with the least debt; of two with equal debt, the one whose turn was longer ago. */
 static struct fair_flow *least_debt(struct fair_queue *q)
 {
 	struct fair_flow *f, *found = NULL;

@@ -16,7 +16,7 @@
 
 struct fair_flow;
 
-/* A member of what is queued. */
+/* To be a member of each struct that is queued. */
 struct fair_item {
 	STAILQ_ENTRY(fair_item) link;
 	uid_t uid;

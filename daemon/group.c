@@ -11,7 +11,7 @@
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
 
-/* The request of a member, which no call waits for. */
+/* The request for a snapshot of a member; no call waits for its reply. */
 struct group_request {
 	struct daemon *daemon;
 	struct audit_actor by;

@@ -23,11 +23,14 @@ struct snapshot_group {
 /* Reads the processes in the parameter "with". Returns false after an error reply. */
 bool group_read(struct daemon *d, struct call *c, struct snapshot_group *ret);
 
-/* Freezes all, the call's or trigger's own target first, and requests snapshots of the others with the annotation. */
+/*
+ * Freezes the rings of first, the target of the call or trigger, and of all members, then requests snapshots of the
+ * members, with copies of the annotation.
+ */
 void group_begin(struct daemon *d, const struct audit_actor *by, struct target *first, const struct snapshot_group *g,
 		 const struct annotation *annotation);
 
-/* Lets the rings of a process continue whose request has failed before its copy. */
+/* Restarts the rings of a process that group_begin() froze, after its request failed before the copy. */
 void group_release(struct daemon *d, pid_t pid, uid_t uid);
 
 #endif

@@ -26,15 +26,15 @@ struct job {
 	int fd; /* to the child */
 	struct event *event, *timer, *tick;
 	struct job_budget budget;
-	bool waits;       /* for room in the spool */
-	bool closed;      /* the child's end of fd */
-	bool child_ended; /* status is known */
-	bool killed;      /* its child is to end */
+	bool waits;       /* the job waits for room in the spool */
+	bool closed;      /* the child has closed its end of fd */
+	bool child_ended; /* status is valid */
+	bool killed;      /* the child is being killed */
 	bool over;        /* job_conclude() has been called */
 	int status;       /* of the child, as from waitpid() */
 	json_object *result;
 	bool unsuccessful;
-	char *failed;            /* why it is; NULL: out of memory */
+	char *failed;            /* why the job is unsuccessful; NULL: out of memory */
 	bool crashed;            /* another attempt may succeed */
 	enum snapshot_state end; /* the state that the snapshot gets */
 	char *state_text;        /* state.json */
@@ -55,7 +55,7 @@ struct job_queue {
 	char opencsd[32]; /* the version that the last decode used */
 };
 
-/* Begins the decode of a snapshot. turn: of its owner, which ends with the job. */
+/* Begins the decode of a snapshot. turn: the turn of the snapshot's owner, which ends with the job. */
 void job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn);
 
 /* Begins to decode when there is room in the spool. */

@@ -23,7 +23,7 @@ struct job_log {
 	char about[128];
 	char line[LINE_MAX_BYTES + 1];
 	size_t used;
-	bool cut;       /* the line */
+	bool cut;       /* the current line is longer than LINE_MAX_BYTES */
 	unsigned lines; /* so far */
 	size_t bytes;
 };

@@ -13,19 +13,20 @@
 
 struct job_log;
 
-/* Lines of all jobs within a minute. Zeros are none. */
+/* Counts the lines of all jobs within a minute. Initialize with zeros. */
 struct job_log_rate {
 	uint64_t since_ns; /* CLOCK_MONOTONIC */
 	unsigned lines;
 };
 
-/* about: who writes, and what the job is for. rate outlives the log. *ret_fd: the end of the pipe for the job, which
- * the caller owns.
+/*
+ * Creates the log of a job. about: who writes, and what the job is for. rate must outlive the log. *ret_fd: the end of
+ * the pipe for the job, which the caller owns.
  */
 int job_log_new(struct event_base *base, const char *about, struct job_log_rate *rate, struct job_log **ret,
 		int *ret_fd);
 
-/* Logs what the pipe still has. */
+/* Logs the rest of the text in the pipe, and frees the log. Returns NULL. */
 struct job_log *job_log_free(struct job_log *l);
 
 #endif

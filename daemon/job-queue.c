@@ -86,7 +86,10 @@ static void on_lost(void *data)
 		if (job->fd < 0 || job->over)
 			continue;
 		if (!job->result && !job->unsuccessful) {
-			/* It lost its child with others, which may have been the cause: this is no attempt. */
+			/*
+			 * The server ended with the children of all jobs, any of which may be the cause: the attempt is
+			 * not counted.
+			 */
 			if (job->snapshot->losses++ < LOSSES_MAX)
 				job->snapshot->attempts--;
 			job_fail(job, true, "the server of csight-decode ended");
@@ -109,7 +112,10 @@ static void on_sigchld(evutil_socket_t fd, short what, void *data)
 	job_queue_begin(j);
 }
 
-/* Without a user of its own it would share one with other services, which could disturb the decodes of all users. */
+/*
+ * Returns the user of csight-decode. In a system daemon that is never a user which other services have, too: those
+ * could disturb the decodes of all users.
+ */
 static const char *decode_user(const struct settings *s)
 {
 	return s->decode_user[0] || !s->system ? s->decode_user : "csight";

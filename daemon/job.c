@@ -139,7 +139,9 @@ static void check_end(struct job *job)
 	job_conclude(job);
 }
 
-/* rc: of a reply for which the child waits. */
+/*
+ * Fails the job if a reply for which the child waits could not be sent. rc: the result of sending it; what: its name.
+ */
 static void check_sent(struct job *job, int rc, const char *what)
 {
 	/* A child that was killed has closed its end: check_end() then reports how it ended. */
@@ -241,7 +243,7 @@ static void on_job(evutil_socket_t fd, short what, void *data)
 			if (rc != -EPIPE && rc != -ECONNRESET)
 				job_fail(job, true, "cannot read a message of csight-decode: %s",
 					 rc == -EBADMSG ? "it is invalid" : strerror(-rc));
-			/* It may wait for a reply, or be about to end. */
+			/* The child may wait for a reply, or be about to end. */
 			if (!job->child_ended)
 				event_add(job->timer, &limit);
 			check_end(job);
@@ -373,7 +375,7 @@ void job_start(struct job *job)
 	struct spool_refusal why = { 0 };
 	int rc = job_budget_begin(&job->budget, job->snapshot, job->snapshot->size, &why);
 
-	/* What others write was claimed at its most. */
+	/* Claims of snapshots that are being written are upper bounds: room may become free. */
 	job->waits = rc == -EAGAIN || (rc < 0 && spool_unwritten(job->jobs->o.spool) > 0);
 	if (job->waits)
 		return;

@@ -32,7 +32,7 @@ void job_queue_retry(struct job_queue *j);
 /* The settings have changed: more decodes may run at a time. */
 void job_queue_update(struct job_queue *j);
 
-/* s: in state queued. */
+/* Queues a snapshot in state queued for its decode. */
 void job_queue_add(struct job_queue *j, struct snapshot *s);
 
 /* Returns the reader of build-ids, which uses the same csight-decode. */

@@ -14,7 +14,7 @@
 int journal_send(const struct iovec *fields, size_t n)
 {
 #ifdef HAVE_SYSTEMD
-	/* Where there is no journal, sd_journal_sendv() succeeds and does nothing. */
+	/* Without a journal, sd_journal_sendv() succeeds and does nothing. */
 	if (access("/run/systemd/journal/socket", F_OK) < 0)
 		return -ENOENT;
 	return sd_journal_sendv(fields, (int)n);

@@ -18,7 +18,7 @@ struct ledger_account {
 	uint64_t since_ns[LEDGER_KINDS]; /* CLOCK_MONOTONIC; of rates only */
 };
 
-/* What one uid holds. It exists as long as that, or as its account has used a rate. */
+/* The use of one uid. It exists as long as the uid holds something, or its account has used a rate. */
 struct ledger_user {
 	LIST_ENTRY(ledger_user) link;
 	struct ledger *ledger;
@@ -223,7 +223,7 @@ static uint64_t account_most(const struct ledger *l, const struct ledger_account
 	if (machine == LEDGER_UNLIMITED)
 		return most;
 	others = l->sum[kind] - a->used[kind];
-	/* What root holds counts against its reserve first. */
+	/* The use of root counts against its reserve first. */
 	if (a->uid != 0 && (root = find_account(l, 0)))
 		others -= MIN(root->used[kind], l->o.totals[kind].reserve);
 	machine -= MIN(machine, others);
@@ -235,7 +235,7 @@ static uint64_t account_most(const struct ledger *l, const struct ledger_account
 	return machine;
 }
 
-/* The one function that refuses. */
+/* Refuses an amount beyond a limit. No other function refuses. */
 static int check_account(const struct ledger *l, const struct ledger_account *a, enum ledger_kind kind, uint64_t amount,
 			 struct ledger_refusal *ret)
 {

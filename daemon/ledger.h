@@ -25,7 +25,7 @@ struct ledger_user;
 enum ledger_kind {
 	LEDGER_MEMORY,        /* bytes in memory: copies of rings, unread output */
 	LEDGER_SPOOL,         /* bytes in the spool: at rest, and reserved for what is being written */
-	LEDGER_PENDING,       /* those of snapshots that are not ready or raw, and so cannot be removed */
+	LEDGER_PENDING,       /* bytes in the spool of snapshots that cannot be removed: not ready or raw yet */
 	LEDGER_RINGS,         /* bytes of the rings of targets */
 	LEDGER_DESCRIPTORS,   /* of files of targets */
 	LEDGER_TARGETS,       /* that have not ended */
@@ -39,7 +39,7 @@ enum ledger_kind {
 	/* Rates, which ledger_spend() charges and time returns: */
 	LEDGER_RATES,
 	LEDGER_SNAPSHOTS = LEDGER_RATES, /* snapshots per minute */
-	LEDGER_TRIGGERED,                /* those that triggers take */
+	LEDGER_TRIGGERED,                /* snapshots per minute that triggers take */
 	LEDGER_DECODER,                  /* milliseconds of decodes per hour */
 	LEDGER_KINDS,
 };
@@ -146,7 +146,7 @@ uint64_t ledger_excess(const struct ledger *l, uid_t uid, uid_t other, enum ledg
 /* Returns the user whom a uid belongs to. */
 uid_t ledger_owner(const struct ledger *l, uid_t uid);
 
-/* Returns the users who have an account, in the order of their uids; the caller frees the list. -ENOMEM. */
+/* Lists the users who have an account, in the order of their uids; the caller frees the list. Returns 0 or -ENOMEM. */
 int ledger_users(const struct ledger *l, uid_t **ret, size_t *ret_n);
 
 /* Assigns all charges again, after owners or limits have changed. */
@@ -156,7 +156,7 @@ void ledger_reassign(struct ledger *l);
  * charged. */
 void ledger_set_totals(struct ledger *l, const struct ledger_total *totals);
 
-/* The name of the setting that limits a kind, for each user or for the machine. */
+/* Returns the name of the setting that limits a kind, for each user or for the machine. */
 const char *ledger_setting(enum ledger_kind kind, bool machine);
 /* The name of a kind, as in org.csight.varlink, and the unit of its amounts: bytes, ms, or NULL for a number. */
 const char *ledger_kind_str(enum ledger_kind kind);

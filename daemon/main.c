@@ -45,7 +45,7 @@ static void on_end_tick(evutil_socket_t fd, short what, void *data)
 	event_base_loopbreak(d->base);
 }
 
-static void begin_end(struct daemon *d)
+static void begin_shutdown(struct daemon *d)
 {
 	const struct timeval tick = { 0, END_TICK_MS * 1000 };
 
@@ -53,7 +53,7 @@ static void begin_end(struct daemon *d)
 		event_base_loopbreak(d->base);
 	d->ending = true;
 	service_hold(d->service, true);
-	/* These would wait for ever. */
+	/* The calls that wait for a hit would keep the daemon from ending. */
 	trigger_list_stop(d->triggers);
 	d->ends_ns = now_ns(CLOCK_MONOTONIC) + d->settings.stop_timeout * 1000000000u;
 	notify_stopping(d->settings.stop_timeout);
@@ -68,7 +68,7 @@ static void on_signal(evutil_socket_t number, short what, void *data)
 	case SIGTERM:
 	case SIGINT:
 		log_info("received SIG%s: ending; traced programs continue", name);
-		begin_end(d);
+		begin_shutdown(d);
 		break;
 	case SIGHUP:
 		log_info("received SIGHUP: reading the configuration again");
@@ -199,10 +199,10 @@ static void on_exit_of_thread(void *data, const struct exit_event *e)
 {
 	struct daemon *d = data;
 
-	target_list_heard(d->targets, e);
+	target_list_take_event(d->targets, e);
 }
 
-/* First of all, since it drops a capability, which each thread has for itself. */
+/* Must run before any thread is started: it drops a capability, and each thread has capabilities of its own. */
 static int start_exits(struct daemon *d)
 {
 	int rc, fd = exit_listener_socket();
@@ -394,14 +394,14 @@ static int start_state(struct daemon *d)
 	return 0;
 }
 
-static bool is_paused(void *data)
+static bool is_recording_paused(void *data)
 {
 	const struct daemon *d = data;
 
 	return state_paused(d->state);
 }
 
-/* Before what restores targets. */
+/* Must precede start_state(), which restores targets. */
 static int start_overhead(struct daemon *d)
 {
 	struct overhead_options options = { .base = d->base,
@@ -409,7 +409,7 @@ static int start_overhead(struct daemon *d)
 					    .capture_queue = d->capture_queue,
 					    .spool_queue = d->spool_queue,
 					    .pausing = methods_pausing(d),
-					    .paused = is_paused,
+					    .paused = is_recording_paused,
 					    .data = d };
 
 	return overhead_new(&options, &d->overhead);

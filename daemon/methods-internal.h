@@ -13,7 +13,7 @@
 struct standing;
 struct trigger;
 
-/* What a call names, after the check of the right. */
+/* The object of a call, after the check of the right. */
 struct methods_subject {
 	enum audit_action action;
 	pid_t pid;
@@ -25,10 +25,12 @@ struct methods_subject {
 
 struct audit_object methods_object_of_snapshot(const struct snapshot *s);
 
-/* Refuses a call for the lack of a right. */
+/* Replies PermissionDenied to a call, and records in the audit that its client has no right to the subject. */
 void methods_deny(struct call *c, const struct methods_subject *s);
 
-/* Finds a process, and checks the right to it: to its target, or else as /proc has it. Replies where it returns false.
+/*
+ * Finds a process, and checks the right to its target, or, if it is none, to the process as /proc describes it. Returns
+ * false after an error reply.
  */
 bool methods_find_process(struct daemon *d, struct call *c, pid_t pid, struct methods_subject *ret);
 

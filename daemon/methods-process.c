@@ -110,7 +110,7 @@ static void reply_change(struct target *t, int rc, struct call *c, bool arm)
 		json_add(o, "target", wire_target(t));
 		call_reply(c, o);
 	} else {
-		call_done(c);
+		call_reply_empty(c);
 	}
 }
 
@@ -169,7 +169,7 @@ void methods_disarm(struct daemon *d, struct call *c, struct methods_subject *s)
 		target_disarm(s->target, on_disarmed, c);
 }
 
-/* A call of Snapshot, while its request runs. */
+/* A call of the method Snapshot, while its request runs. */
 struct snapshot_call {
 	struct daemon *daemon;
 	struct call *call;

@@ -25,13 +25,15 @@
 #include "daemon/trigger/trigger.h"
 #include "daemon/wire.h"
 
-/* What a method names; the caller must be its owner or root. RIGHT_ADMINISTRATOR: it is for root, or the daemon's user.
+/*
+ * The object that a method names, whose owner must be the caller, unless that is root. RIGHT_ADMINISTRATOR: the caller
+ * must be root or the user of the daemon.
  */
 enum right { RIGHT_ANY, RIGHT_ADMINISTRATOR, RIGHT_PROCESS, RIGHT_SNAPSHOT, RIGHT_TRIGGER, RIGHT_STANDING };
 
 enum {
 	METHOD_MORE = 1,  /* reports progress to calls with more */
-	METHOD_WORKS = 2, /* begins work, which a daemon that ends does not */
+	METHOD_WORKS = 2, /* begins work: refused while the daemon ends */
 	/* A page is smaller than VARLINK_REPLY_MAX, whatever the names in it are. */
 	TARGETS_A_PAGE = 16,
 	SNAPSHOTS_A_PAGE = 256,
@@ -277,7 +279,7 @@ static void on_removed(int rc, pid_t pid, void *data)
 	if (rc < 0)
 		failure_process(data, WIRE_SNAPSHOT_FAILED, pid, strerror(-rc));
 	else
-		call_done(data);
+		call_reply_empty(data);
 }
 
 static void do_remove(struct daemon *d, struct call *c, struct methods_subject *s)
@@ -299,7 +301,7 @@ static void on_kept(int rc, void *data)
 	else if (rc < 0)
 		failure_text(c, wire_error_str(WIRE_NOT_KEPT), "reason", strerror(-rc));
 	else
-		call_done(c);
+		call_reply_empty(c);
 }
 
 static void do_keep(struct daemon *d, struct call *c, struct methods_subject *s)
@@ -329,7 +331,7 @@ struct pause_options methods_pausing(const struct daemon *d)
 
 static void on_paused(void *data)
 {
-	call_done(data);
+	call_reply_empty(data);
 }
 
 static void do_pause(struct daemon *d, struct call *c, struct methods_subject *s)
@@ -397,7 +399,10 @@ bool methods_find_process(struct daemon *d, struct call *c, pid_t pid, struct me
 							: -EACCES;
 	if (rc == 0)
 		return true;
-	/* One answer to users: processes of others may be hidden from them (hidepid of /proc). */
+	/*
+	 * A user gets the same error for a missing process and one of another user, which may be hidden (hidepid of
+	 * /proc).
+	 */
 	if (rc == -ESRCH && (c->by.uid == 0 || c->by.uid == getuid()))
 		failure_process(c, WIRE_NO_SUCH_PROCESS, ret->pid, NULL);
 	else

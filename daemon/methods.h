@@ -15,7 +15,7 @@ void methods_dispatch(void *data, struct call *c, const char *name);
 /* Replies to the calls that wait for a snapshot, and reports progress to them; see struct spool_options. */
 void methods_snapshot_changed(void *data, const struct snapshot *s, enum snapshot_change change);
 
-/* What a pause of all recording is about. */
+/* Returns the targets and the queue that a pause of all recording needs. */
 struct pause_options methods_pausing(const struct daemon *d);
 
 /* Replies to the calls that still wait: the daemon ends. */

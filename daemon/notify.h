@@ -9,19 +9,19 @@
 void notify_ready(void);
 void notify_reloading(void);
 
-/* The end of a reload. why: the error; NULL: it succeeded. */
+/* Reports the end of a reload. why: the error; NULL: it succeeded. */
 void notify_reloaded(const char *why);
 
-/* text: what systemctl status shows, one line. */
+/* Sends the line that systemctl status shows. */
 void notify_status(const char *text);
 
-/* The end goes on: what was recorded is being written. On any thread. */
+/* Extends the time in which the daemon must end, since a recording is being written. On any thread. */
 void notify_saving(void);
 
-/* seconds: how long the end may take. */
+/* Reports that the daemon ends, which may take this time. */
 void notify_stopping(uint64_t seconds);
 
-/* Reports that the loop turns, twice as often as systemd wants to know. Returns NULL if it does not. */
+/* Reports that the loop turns, twice in each watchdog interval of systemd. Returns NULL if systemd sets none. */
 struct event *notify_watchdog(struct event_base *base);
 
 #endif

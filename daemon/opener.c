@@ -80,7 +80,7 @@ static bool is_elf_file(int fd)
 	       memcmp(start, "\177ELF", sizeof(start)) == 0;
 }
 
-/* Where the clients of debuginfod keep what they fetched for the owner. False: unknown. */
+/* Finds the cache directory of the owner's debuginfod clients. Returns false if it is unknown. */
 static bool find_cache(uid_t uid, char *ret, size_t size)
 {
 	const char *home = uid == getuid() ? getenv("HOME") : NULL;
@@ -149,7 +149,7 @@ static bool add_string(char *message, size_t *size, const char *text)
 	return true;
 }
 
-/* The answer to a request: a descriptor, or negative errno with the reason. */
+/* Receives the answer to a request. Returns its descriptor, or negative errno with the reason. */
 static int receive_answer(int opener, struct reason *why)
 {
 	struct response answer;
@@ -184,7 +184,7 @@ static int ask(int opener, const struct opener_file *f, struct reason *why)
 	return rc < 0 ? rc : receive_answer(opener, why);
 }
 
-/* flags: SOCK_NONBLOCK, or 0. */
+/* Connects to csight-opener. flags: SOCK_NONBLOCK, or 0. Returns the connection, or negative errno. */
 static int connect_opener(const char *path, int flags)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -260,7 +260,7 @@ static bool take_strings(const char *data, size_t size, const char *ret[STRINGS]
 	return size == 0;
 }
 
-static int become(uid_t uid, gid_t gid)
+static int become_user(uid_t uid, gid_t gid)
 {
 	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0 ||
 	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -289,7 +289,7 @@ static int serve_file(const struct request *r, const char *data, size_t size, st
 				  .program = strings[3] };
 	cached = f.debug && find_cache(f.uid, cache, sizeof(cache));
 	if (geteuid() != f.uid || geteuid() == 0) {
-		rc = become(f.uid, f.gid);
+		rc = become_user(f.uid, f.gid);
 		if (rc < 0)
 			return reason_set(why, rc, "csight-opener cannot become its owner");
 	}

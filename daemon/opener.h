@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What csight-opener opens for csightd, which then needs no right to change users or to administer the network; without
- * it csightd does so itself.
+ * Opens files and sockets for csightd by csight-opener, so that csightd needs no right to change users or to administer
+ * the network. Without csight-opener, csightd opens them itself.
  *
  * Files that a decode requested are opened by path and with the rights of the snapshot's owner: an image, whose
  * identity must be that of the snapshot, or the ELF file of debug information for one.
@@ -17,7 +17,7 @@ struct opener_file {
 	gid_t gid;
 	bool debug;
 	struct file_identity want; /* of an image: device, inode, size, mtime */
-	uint64_t skip;             /* of debug files: how many were not the right one */
+	uint64_t skip;             /* of debug files: number of candidates to pass over, which did not match earlier */
 	const char *path;
 	const char *build_id, *link, *program; /* of debug files */
 };

@@ -45,7 +45,7 @@ static void measure(struct overhead *o)
 	o->samples[o->n_samples++] = now;
 	time = (now.time - o->samples[0].time) * (uint64_t)MAX(cpus, 1l);
 	cpu = now.cpu - o->samples[0].cpu;
-	/* A share of a moment says nothing. */
+	/* A share over less than two intervals is not meaningful. */
 	o->share = o->n_samples < 3 || time == 0 ? 0 : (uint64_t)((double)cpu / (double)time * MILLION);
 }
 
@@ -73,8 +73,8 @@ static bool may_hold(const struct target *t)
 	       (!ops->pausable || ops->pausable(t->ring.source));
 }
 
-/* The target that costs most; of several, the newest. */
-static void hold_one(struct overhead *o)
+/* Pauses the target that costs most; of several with equal cost, the newest. */
+static void pause_costliest(struct overhead *o)
 {
 	struct target *t, *most = NULL;
 
@@ -89,8 +89,8 @@ static void hold_one(struct overhead *o)
 	set_held(o, most, true);
 }
 
-/* The target that is held for longest, if that was for a whole window; all: every one. */
-static void release(struct overhead *o, bool all)
+/* Continues the target that has been paused longest, if for a whole window; all: every paused target. */
+static void continue_paused(struct overhead *o, bool all)
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 	struct target *t, *oldest = NULL;
@@ -117,10 +117,10 @@ static void on_tick(evutil_socket_t fd, short what, void *data)
 	measure(o);
 	most = o->o.settings->overhead_max;
 	if (most && o->share > most)
-		hold_one(o);
+		pause_costliest(o);
 	else if (!most || o->share <= most / 2)
-		release(o, !most);
-	/* What a target cost long ago does not count. */
+		continue_paused(o, !most);
+	/* The cost decays, so that recent cost counts most. */
 	TAILQ_FOREACH (t, target_list_all(o->o.pausing.targets), link)
 		t->cost_ns -= t->cost_ns / WINDOW;
 	if (TAILQ_EMPTY(target_list_all(o->o.pausing.targets))) {

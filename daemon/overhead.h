@@ -21,20 +21,20 @@ struct overhead_options {
 	const struct settings *settings;
 	struct workqueue *capture_queue, *spool_queue;
 	struct pause_options pausing;
-	bool (*paused)(void *data); /* all recording is */
+	bool (*paused)(void *data); /* returns whether all recording is paused */
 	void *data;
 };
 
 int overhead_new(const struct overhead_options *options, struct overhead **ret);
 struct overhead *overhead_free(struct overhead *o);
 
-/* There are targets: it is measured from now on. o may be NULL. */
+/* Begins to measure the overhead, when there are targets. o may be NULL. */
 void overhead_begin(struct overhead *o);
 
-/* A target is not recorded any more. o may be NULL. */
+/* Drops a target that is no longer recorded. o may be NULL. */
 void overhead_forget(struct overhead *o, struct target *t);
 
-/* Parts per million; 0 while nothing is recorded. */
+/* Returns the overhead in parts per million; 0 while nothing is recorded. */
 uint64_t overhead_share(const struct overhead *o);
 
 /* Appends the names of the targets that are held, as text with a NUL; nothing if there are none. */

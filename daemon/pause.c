@@ -63,7 +63,7 @@ int pause_all(const struct pause_options *o, bool paused, void (*done)(void *dat
 	if (!p)
 		return -ENOMEM;
 	p->machine = trace_units_machine(o->units);
-	/* What overhead.c holds stays paused. */
+	/* A target that overhead.c has paused stays paused. */
 	TAILQ_FOREACH (t, target_list_all(o->targets), link)
 		if (t->ring.state != RING_GONE && (paused || !t->held))
 			p->targets[p->n++] = target_ref(t);

@@ -16,10 +16,13 @@ struct pause_options {
 	struct trace_units *units;
 };
 
-/* Begins or ends a pause; done() follows when the capture thread has stopped or started all rings. -ENOMEM. */
+/*
+ * Begins or ends a pause; done() follows when the capture thread has stopped or started all rings. Returns 0 or
+ * -ENOMEM.
+ */
 int pause_all(const struct pause_options *o, bool paused, void (*done)(void *data), void *data);
 
-/* Pauses a single target, or continues it. -ENOMEM. */
+/* Pauses a single target, or continues it. Returns 0 or -ENOMEM. */
 int pause_one(const struct pause_options *o, struct target *t, bool paused);
 
 #endif

@@ -67,7 +67,9 @@ struct program_notes *program_notes_unref(struct program_notes *n)
 	return NULL;
 }
 
-/* A program that forbids it gets no notes. */
+/*
+ * Writes the state to the memory of the program. If that fails, since the program has sealed it, no notes are recorded.
+ */
 static void write_state(const struct program_notes *n, uint32_t state)
 {
 	io_pwrite(n->fd, &state, sizeof(state), offsetof(struct notes_memory, state));

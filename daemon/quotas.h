@@ -23,7 +23,7 @@ struct quotas {
  */
 int quotas_section(struct quotas *q, const char *name);
 
-/* section: of quotas_section(); negative: the defaults. */
+/* Sets a limit. section: a number that quotas_section() returned; negative: the defaults. */
 void quotas_set(struct quotas *q, int section, enum ledger_kind kind, uint64_t most);
 
 /* Fills the limits of a user. */
@@ -33,7 +33,7 @@ void quotas_limits(const struct quotas *q, uid_t user, struct ledger_limits *ret
 bool quotas_sections_equal(const struct quotas *a, const struct quotas *b);
 void quotas_done(struct quotas *q);
 
-/* Finds the kind that a setting limits for each user. -ENOENT. */
+/* Finds the kind that a setting limits for each user. Returns 0 or -ENOENT. */
 int quotas_kind(const char *setting, enum ledger_kind *ret);
 
 #endif

@@ -254,7 +254,7 @@ static int register_notes(struct registrant *g, int memfd)
 	return 0;
 }
 
-/* A program that is refused sees the end of the connection. */
+/* Handles the registration of notes. A program that is refused sees the end of the connection. */
 static int handle_notes(struct registrant *g, const struct emu_message *m, const int *fds, size_t n_fds)
 {
 	const struct notes_message welcome = { .magic = NOTES_MAGIC, .version = NOTES_VERSION };
@@ -313,7 +313,7 @@ static int handle_message(struct registrant *g, const struct emu_message *m, con
 	return 1;
 }
 
-static bool over_handed(const struct registrant *g)
+static bool has_too_many_files(const struct registrant *g)
 {
 	return user_queues_waiting(g->registry->o.queues, g->peer.uid) >= HANDED_MAX;
 }
@@ -328,7 +328,7 @@ static int handle_messages(struct registrant *g, int limit)
 		ssize_t n;
 		int rc;
 
-		if (over_handed(g))
+		if (has_too_many_files(g))
 			return -EBUSY;
 		n = io_take_fds(g->fd, &m, sizeof(m), fds, &n_fds, MSG_DONTWAIT);
 		if (n == -EMSGSIZE && g->target) {
@@ -403,7 +403,7 @@ static void on_timer(evutil_socket_t fd, short what, void *data)
 
 	if (!g->paused_ns) {
 		registrant_free(g); /* it has not registered in time */
-	} else if (!over_handed(g)) {
+	} else if (!has_too_many_files(g)) {
 		registrant_resume(g);
 	} else if (now_ns(CLOCK_MONOTONIC) - g->paused_ns < PAUSED_SECONDS * 1000000000ull) {
 		event_add(g->timer, &pause);

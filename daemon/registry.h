@@ -21,7 +21,7 @@ struct registry_options {
 	struct user_queues *queues; /* check and close files of users */
 	struct target_list *targets;
 	struct ledger *ledger;
-	void (*hits)(void *data, struct target *t); /* there are hits of its watch points */
+	void (*hits)(void *data, struct target *t); /* a target has hits of its watch points */
 	void *data;
 	struct audit *audit; /* or NULL */
 };

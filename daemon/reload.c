@@ -77,7 +77,7 @@ static void reload_ran(struct work *w)
 	struct settings_changes changes = { 0 };
 	bool triggers = r->rc == 0 && !trigger_sections_equal(&d->settings.triggers, &r->fresh.triggers);
 
-	/* After the end has begun, nothing is changed any more. */
+	/* While the daemon ends, the settings do not change. */
 	if (r->rc == 0 && !d->ending) {
 		settings_replace(&d->settings, &r->fresh, &changes);
 		apply_settings(d);

@@ -10,7 +10,9 @@
 
 struct daemon;
 
-/* c: the call that gets the result; NULL: a signal asked for it, and systemd is notified of the beginning and the end.
+/*
+ * Begins to read the configuration again. c: the call that gets the result; NULL: a signal requested it, and systemd is
+ * notified of its begin and end.
  */
 void reload_begin(struct daemon *d, struct call *c);
 

@@ -15,9 +15,9 @@
 enum {
 	FILL_TRIES = 100, /* times FILL_PAUSE_MS: how long a ring may stay empty after it was armed */
 	FILL_PAUSE_MS = 20,
-	COPIES_PER_USER = 2,      /* under way at a time */
+	COPIES_PER_USER = 2,      /* copies of one user that may be under way at a time */
 	COPY_EXTRA = 1 << 20,     /* estimated bytes of a copy in memory besides trace and log */
-	SNAPSHOT_EXTRA = 1 << 20, /* and in the spool, before its images are known */
+	SNAPSHOT_EXTRA = 1 << 20, /* the same in the spool, until the images are known */
 	COPY_LEAST = 64 << 10,    /* bytes of trace that a copy may always have */
 	FILES_SECONDS = 2,        /* how long the check of a target's files may take */
 };
@@ -33,7 +33,7 @@ struct request_list {
 /* A work on the thread of the target's owner: when it is done, the files that were passed before it are checked. */
 struct files_check {
 	struct user_work work;
-	struct snapshot_request *request; /* NULL: it waits no longer */
+	struct snapshot_request *request; /* NULL: no request waits for this check any more */
 };
 
 struct snapshot_request {
@@ -45,14 +45,14 @@ struct snapshot_request {
 	struct request_options options;
 	struct target *target;
 	struct program_notes *notes; /* while the rings are copied; or NULL */
-	bool alive;                  /* the process, when the copy began */
+	bool alive;                  /* the process ran when the copy began */
 	uint64_t begun_ns;           /* CLOCK_MONOTONIC */
 	unsigned tries;              /* how often the ring was found empty after arming */
 	struct event *timer;
 	struct charge charge, waiting, stored, memory;
 	struct spool_claim claim; /* until the snapshot has it */
-	bool waits;               /* for memory and room */
-	bool grows;               /* for room, with its copy */
+	bool waits;               /* the request waits for memory and for room in the spool */
+	bool grows;               /* the request has its copy, and waits for more room */
 	bool admitted;
 	struct capture_limits limits;
 	struct files_check *check; /* or NULL */
@@ -185,7 +185,10 @@ static void prepare_ran(struct work *w)
 	write_when_room(r);
 }
 
-/* The size of the images is known now. */
+/*
+ * Resizes the claim in the spool to the size of the snapshot, whose images are known now, and continues when there is
+ * room.
+ */
 static void write_when_room(struct snapshot_request *r)
 {
 	struct spool_refusal why = { 0 };
@@ -349,7 +352,7 @@ static void files_checked(struct user_work *w)
 	files_known(r);
 }
 
-/* Continues without the files that are not checked. */
+/* Continues a request without the files whose check takes too long. */
 static void abandon_files(struct snapshot_request *r)
 {
 	r->check->request = NULL;
@@ -516,7 +519,7 @@ static int charge_copy(struct snapshot_request *r, struct spool_refusal *ret)
 	rc = spool_room_claim(list->o.spool, uid, spool + r->limits.trace, &r->claim, ret);
 	if (rc < 0)
 		ledger_return(&r->memory);
-	/* What is being written was claimed at its most. */
+	/* Claims of snapshots that are being written are upper bounds: room may become free. */
 	if (rc == -EDQUOT && (count_copies(list, ledger_owner(l, uid)) || spool_room_writing(list->o.spool, uid)))
 		return -EAGAIN;
 	return rc == -ENOSPC && spool_unwritten(list->o.spool) ? -EAGAIN : rc;
@@ -592,7 +595,7 @@ static int charge_request(struct snapshot_request *r, struct ledger_refusal *ret
 	if (rc == 0)
 		rc = ledger_charge(l, uid, LEDGER_STORED, 1, &r->stored, ret);
 	if (rc == -EDQUOT && ret->kind == LEDGER_STORED && spool_room_drop_oldest(r->list->o.spool, uid)) {
-		/* It is being removed, and this one takes its place. */
+		/* The oldest snapshot is being removed, and the new one takes its place. */
 		ledger_record(l, uid, LEDGER_STORED, 1, &r->stored);
 		rc = 0;
 	}

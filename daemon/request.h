@@ -33,7 +33,7 @@ int request_list_new(const struct request_list_options *options, struct request_
 /* Fails the requests that wait for trace. Those that are being copied end as the workqueues are stopped. */
 void request_list_stop(struct request_list *list);
 
-/* After all requests have ended. */
+/* To be called after all requests have ended. Returns NULL. */
 struct request_list *request_list_free(struct request_list *list);
 
 enum request_result {
@@ -48,7 +48,7 @@ struct request_options {
 	bool no_arm;
 	struct annotation annotation; /* owned by the request */
 	json_object *mark; /* of the hit that requests it, as org.csight has it; or NULL. Borrowed until ended() */
-	/* phase: arming, freezing, copying or queued. */
+	/* Called at the begin of each phase: arming, freezing, copying or queued. */
 	void (*progress)(void *data, const char *phase);
 	/*
 	 * Called once, perhaps before request_begin() returns. s: the snapshot, for REQUEST_DONE; its decode has not

@@ -99,7 +99,7 @@ int runner_start(const char *socket, const struct runner_command *c, pid_t *ret_
 	if (fd < 0)
 		return fd;
 	*ret_pid = pid;
-	/* Into an empty socket: does not wait. If it fails, the process ends with the connection. */
+	/* The socket is empty, so that this does not wait. If it fails, the process ends with the connection. */
 	rc = io_send_fds(fd, message.data, message.size, NULL, 0);
 	return rc < 0 && !pid ? rc : TAKE_FD(fd);
 }

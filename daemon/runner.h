@@ -19,7 +19,7 @@ enum { RUNNER_ENVIRONMENT_MAX = 16, RUNNER_FD = 3 };
 
 struct runner_command {
 	uid_t uid;
-	const char *about;                               /* what it is run for, for messages */
+	const char *about;                               /* the trigger that the command is run for, for messages */
 	const char *command;                             /* for /bin/sh -c */
 	const char *environment[RUNNER_ENVIRONMENT_MAX]; /* NAME=VALUE */
 	size_t n_environment;
@@ -31,11 +31,13 @@ struct runner_command {
  */
 int runner_start(const char *socket, const struct runner_command *command, pid_t *ret_pid);
 
-/* Returns 0 if commands of the user may be run by that socket, or without (NULL); else negative errno with the reason.
+/*
+ * Returns 0 if csight-runner at that socket, or, with NULL, a child, may run commands of the user; else negative errno
+ * with the reason.
  */
 int runner_check(const char *socket, uid_t uid, struct reason *why);
 
-/* csight-runner's side: runs the command that the client requests, and returns after its end. Negative errno. */
+/* csight-runner's side: runs the command that the client requests. Returns 0 after its end, or negative errno. */
 int runner_serve(int client, unsigned seconds);
 
 #endif

@@ -10,7 +10,7 @@
 #include "daemon/service.h"
 #include "lib/base/log.h"
 
-static const uint64_t turn_ns = 10000000;    /* of all calls together, before the loop serves others */
+static const uint64_t turn_ns = 10000000;    /* time for the calls of all clients in one turn of the loop */
 static const uint64_t flush_ns = 1000000000; /* for clients to read their last reply */
 
 struct service_client {

@@ -103,7 +103,7 @@ static int refuse_share(struct settings *s, const struct setting *k, const char 
 			  where, k->name, esc(value));
 }
 
-/* "unlimited", or a percentage with at most two decimals. */
+/* Parses "unlimited", or a percentage with at most two decimals. */
 static int set_share(struct settings *s, const struct setting *k, const char *value, const char *where)
 {
 	uint64_t share = 0, digits = 0, unit = 10000;
@@ -477,7 +477,7 @@ static const struct settings defaults = {
 	.history_bytes = 1 << 30,
 };
 
-/* The paths that do not come from a file. */
+/* Sets the default paths, which depend on whether the daemon is the system's. */
 static int set_default_paths(struct settings *s)
 {
 	int rc;

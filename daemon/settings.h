@@ -47,15 +47,15 @@ struct settings {
 	uint64_t overhead_max;           /* parts per million of the machine's processor time; 0: without a limit */
 	uint64_t jobs;                   /* decodes that run at a time */
 	uint64_t job_timeout;            /* seconds of one decode */
-	uint64_t stop_timeout;           /* seconds that pending requests have when the daemon ends */
+	uint64_t stop_timeout;           /* seconds for which a daemon that ends waits for pending requests */
 	uint64_t symbols_max;            /* bytes of cached symbol tables */
 	struct quotas quotas;            /* limits of each user; bytes may be percent of the machine's limit */
 	struct trigger_sections triggers;
 	struct standing_sections standing;
 	struct account_set allow, deny; /* who may connect; nothing in allow: all */
-	uint64_t history_targets;       /* ended targets of one user that are kept, */
-	uint64_t history_seconds;       /* for how long, */
-	uint64_t history_bytes;         /* and their memory */
+	uint64_t history_targets;       /* number of ended targets of one user that are kept */
+	uint64_t history_seconds;       /* seconds for which an ended target is kept */
+	uint64_t history_bytes;         /* bytes of memory of the ended targets of one user */
 	struct reason *why;             /* during settings_load() */
 };
 
@@ -72,7 +72,7 @@ enum { SETTINGS_CHANGES_MAX = 64 };
 struct settings_changes {
 	const char *names[SETTINGS_CHANGES_MAX];
 	size_t n;
-	const char *fixed[SETTINGS_CHANGES_MAX]; /* those that keep their value until a restart */
+	const char *fixed[SETTINGS_CHANGES_MAX]; /* changed settings that take effect after a restart */
 	size_t n_fixed;
 };
 

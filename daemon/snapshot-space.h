@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The bytes that a snapshot takes in the spool, before it is written. On the spool thread. */
+/* Computes the bytes that a snapshot takes in the spool before it is written. On the spool thread. */
 #ifndef CSIGHT_DAEMON_SNAPSHOT_SPACE_H
 #define CSIGHT_DAEMON_SNAPSHOT_SPACE_H
 
@@ -14,7 +14,10 @@ enum {
 /* Returns the most bytes that the directory of the snapshot takes. The log must be read. */
 uint64_t snapshot_space_need(const struct snapshot_writer *sw);
 
-/* -ENOSPC, with a reason: there is less on the file system, or less would stay free than must. */
+/*
+ * Returns 0, or negative errno; -ENOSPC, with a reason: the file system has less free space than the snapshot needs
+ * beside keep_free.
+ */
 int snapshot_space_check(struct snapshot_writer *sw, int spool_fd);
 
 #endif

@@ -50,7 +50,7 @@ struct snapshot_writer {
 /* Returns the mapped file with this identifier, or NULL. */
 struct target_file *snapshot_writer_file(const struct snapshot_writer *sw, uint32_t id);
 
-/* Reads the log of the copy. -ENOMEM. */
+/* Reads the log of the copy. Returns 0 or -ENOMEM. */
 int snapshot_writer_prepare(struct snapshot_writer *w);
 int snapshot_writer_run(int spool_fd, struct snapshot_writer *w);
 void snapshot_writer_done(struct snapshot_writer *w);

@@ -129,7 +129,7 @@ void snapshot_set_missing(struct snapshot *s, json_object *texts)
 		json_object *text = json_object_array_get_idx(texts, n);
 
 		bytes += json_object_is_type(text, json_type_string) ? (size_t)json_object_get_string_len(text) : 0;
-		/* One more than the limit says how many are not listed. */
+		/* The text after the last one within the limits gives the number of those that are not listed. */
 		if (n > SNAPSHOT_MISSING_MAX || bytes > SNAPSHOT_MISSING_BYTES + 64)
 			break;
 		json_array_add(s->missing, json_object_get(text));

@@ -23,17 +23,17 @@
 enum {
 	SNAPSHOT_ID_SIZE = 32,
 	SNAPSHOT_ATTEMPTS = 2,
-	SNAPSHOT_MISSING_MAX = 64, /* texts about data that could not be recorded, */
+	SNAPSHOT_MISSING_MAX = 64, /* texts about data that could not be recorded */
 	SNAPSHOT_MISSING_BYTES = 16 << 10,
 };
 
 enum snapshot_state { SNAPSHOT_COPYING, SNAPSHOT_QUEUED, SNAPSHOT_DECODING, SNAPSHOT_READY, SNAPSHOT_RAW };
 
-/* What the spool reports to its subscriber: */
+/* The changes that the spool reports to its subscriber. */
 enum snapshot_change {
-	SNAPSHOT_PROGRESSED, /* its decode: done and total */
-	SNAPSHOT_SETTLED,    /* it is ready or raw */
-	SNAPSHOT_REMOVED,    /* it is not in the spool any more */
+	SNAPSHOT_PROGRESSED, /* the members done and total have changed */
+	SNAPSHOT_SETTLED,    /* the snapshot is ready or raw */
+	SNAPSHOT_REMOVED,    /* the snapshot is no longer in the spool */
 };
 
 struct snapshot {
@@ -51,21 +51,24 @@ struct snapshot {
 	size_t threads;
 	bool shared;          /* the trace holds other processes' control flow, too */
 	bool trace_dropped;   /* the spool has deleted the trace */
-	unsigned attempts;    /* decodes begun, without those that were lost: */
-	unsigned losses;      /* with the server of csight-decode */
+	unsigned attempts;    /* decodes that were begun, without losses */
+	unsigned losses;      /* decodes that ended with the server of csight-decode */
 	char *reason;         /* why it is raw or an attempt failed; or NULL */
 	char *decode;         /* the result of the decode as JSON text, which is a tenth of the objects; or NULL */
 	json_object *missing; /* array of texts, each about data that could not be recorded; or NULL */
 	json_object *mark;    /* the hit that requested it, as org.csight has it; NULL: a call did */
 	json_object *ended;   /* how the process had ended, as in lib/base/ending.h; NULL: it ran */
 	struct annotation annotation;
-	bool kept;    /* it is not removed to make room */
+	bool kept;    /* the snapshot is not removed to make room */
 	bool removed; /* from the spool */
-	/* Of its owner: bytes; itself, as long as it exists; and until it is ready or raw. */
+	/*
+	 * Charges of the owner. claim: the bytes; stored: the snapshot, as long as it exists; waiting: until it is
+	 * ready or raw.
+	 */
 	struct spool_claim claim;
 	struct charge stored, waiting;
-	struct fair_item turn; /* of job.h, while it waits for its decode, */
-	uint64_t queued_ns;    /* since this time of CLOCK_MONOTONIC */
+	struct fair_item turn; /* place in the queue of decodes (job.h) */
+	uint64_t queued_ns;    /* CLOCK_MONOTONIC time when it was queued for its decode */
 	/* The mapped files, one for each image of snapshot.json; none after a restart of the daemon. */
 	struct target_file **files;
 	size_t n_files;
@@ -76,7 +79,7 @@ TAILQ_HEAD(snapshot_list, snapshot);
 
 const char *snapshot_state_str(enum snapshot_state state);
 
-/* Returns NULL without memory. */
+/* Returns NULL if memory is short. */
 struct snapshot *snapshot_new(void);
 struct snapshot *snapshot_ref(struct snapshot *s);
 struct snapshot *snapshot_unref(struct snapshot *s);
@@ -85,10 +88,10 @@ struct snapshot *snapshot_unref(struct snapshot *s);
 void snapshot_move(struct snapshot *s, enum snapshot_state to);
 void snapshot_set_reason(struct snapshot *s, const char *fmt, ...) _printf_(2, 3);
 
-/* Keeps the texts within the limits. */
+/* Sets the list of missing data, cut to its limits. */
 void snapshot_set_missing(struct snapshot *s, json_object *texts);
 
-/* Keeps decode as text, and its "ended", which has the place. */
+/* Sets the result of the decode, which is kept as text. Its member "ended", which has the place, replaces s->ended. */
 void snapshot_set_decode(struct snapshot *s, json_object *decode);
 
 /* Returns a new object, or NULL. */
@@ -100,7 +103,7 @@ void snapshot_drop_files(struct snapshot *s);
 /* Returns the text of state.json with the given state, which the caller frees; NULL without memory. */
 char *snapshot_state_text(const struct snapshot *s, enum snapshot_state state);
 
-/* Writes state.json. text: NULL is -ENOMEM. On any thread. */
+/* Writes the text to state.json. Returns -ENOMEM if text is NULL. On any thread. */
 int snapshot_write_state(int spool_fd, const char *id, const char *text);
 
 #endif

@@ -25,7 +25,7 @@ static uint64_t disk_left(const struct spool *s)
 	return bytes - MIN(bytes, keep);
 }
 
-static uint64_t at_rest(const struct spool *s)
+static uint64_t bytes_at_rest(const struct spool *s)
 {
 	uint64_t sum = ledger_sum(spool_options(s)->ledger, LEDGER_SPOOL);
 
@@ -35,7 +35,7 @@ static uint64_t at_rest(const struct spool *s)
 /* Returns the bytes that all snapshots may have together, for what this user adds. */
 static uint64_t capacity(const struct spool *s, uid_t uid)
 {
-	return MIN(ledger_most(spool_options(s)->ledger, uid, LEDGER_SPOOL), at_rest(s) + disk_left(s));
+	return MIN(ledger_most(spool_options(s)->ledger, uid, LEDGER_SPOOL), bytes_at_rest(s) + disk_left(s));
 }
 
 /* Returns by how much a user would exceed its share beside another one, without what is being removed. */
@@ -62,11 +62,11 @@ static struct snapshot *oldest_of(const struct spool *s, uid_t uid, const struct
 }
 
 /*
- * Returns the oldest snapshot of the user who exceeds its share by most: of those that are kept, or of the others.
- * other: the user who needs room, or -1.
+ * Returns the oldest snapshot of the user who exceeds its share by most, among the snapshots that are kept, or, without
+ * kept, among the others. other: the user who needs room, or -1; keep: a snapshot to leave out, or NULL.
  */
-static struct snapshot *of_largest(const struct spool *s, uint64_t total, uid_t other, bool kept,
-				   const struct snapshot *keep)
+static struct snapshot *oldest_of_largest(const struct spool *s, uint64_t total, uid_t other, bool kept,
+					  const struct snapshot *keep)
 {
 	struct snapshot *snapshot, *found = NULL;
 	uint64_t most = 0;
@@ -124,9 +124,9 @@ static bool make_room(struct spool *s, uid_t uid, uint64_t bytes)
 			continue;
 		if (excess(s, uid, uid, total, bytes) > 0)
 			victim = oldest_of(s, uid, NULL);
-		else if (!(victim = of_largest(s, total, uid, false, NULL)))
-			/* What a user keeps beyond its share gives way to others. */
-			victim = of_largest(s, total, uid, true, NULL);
+		else if (!(victim = oldest_of_largest(s, total, uid, false, NULL)))
+			/* Kept snapshots of a user beyond its share are removed for others. */
+			victim = oldest_of_largest(s, total, uid, true, NULL);
 		if (!victim ||
 		    !spool_expire(s, victim,
 				  total < ledger_most(l, uid, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max"))
@@ -290,7 +290,7 @@ void spool_room_vacuum(struct spool *s, const struct snapshot *keep)
 			break;
 		if (spool_drop_shared_trace(s))
 			continue;
-		victim = of_largest(s, total, -1u, false, keep);
+		victim = oldest_of_largest(s, total, -1u, false, keep);
 		if (!victim ||
 		    !spool_expire(s, victim, total < ledger_most(l, 0, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max"))
 			break;

@@ -49,10 +49,10 @@ bool spool_room_writing(struct spool *s, uid_t uid);
 /* Claims bytes that are in the spool already. */
 void spool_room_record(struct spool *s, uid_t uid, uint64_t bytes, bool pending, struct spool_claim *ret);
 
-/* All that was claimed is at rest, and has this size. */
+/* Records that all bytes of a claim have been written, and their number. */
 void spool_room_settle(struct spool_claim *c, uint64_t size);
 
-/* The snapshot can be removed from now on. */
+/* Records that the snapshot is ready or raw, so that it can be removed. */
 void spool_room_rest(struct spool_claim *c);
 
 /* Removes the user's oldest snapshot that is ready or raw. Returns false if there is none. */

@@ -311,7 +311,7 @@ void spool_drop(struct spool *s, struct snapshot *snapshot)
 	snapshot_unref(snapshot);
 }
 
-/* Of a snapshot, or of its trace alone. What it frees stays charged until it is done. */
+/* The removal of a snapshot, or of its trace alone. The bytes stay charged until the removal is done. */
 struct removal {
 	struct work work;
 	TAILQ_ENTRY(removal) link;
@@ -325,10 +325,10 @@ struct removal {
 	int fd, rc;
 	char id[SNAPSHOT_ID_SIZE];
 	struct spool_removal o;
-	const char *limit; /* for which csightd removes it, or NULL */
-	char *name;        /* of the process, */
-	pid_t pid;         /* its number, */
-	uid_t uid;         /* and user */
+	const char *limit; /* setting for which csightd removes the snapshot, or NULL */
+	char *name;        /* name of the process that the snapshot is of */
+	pid_t pid;         /* process ID of that process */
+	uid_t uid;         /* uid of that process */
 };
 
 static void run_removal(struct work *w)
@@ -341,7 +341,10 @@ static void run_removal(struct work *w)
 		r->rc = unlinkat(r->fd, tmp, 0) < 0 && errno != ENOENT ? -errno : 0;
 		return;
 	}
-	/* Renamed first, so that a later start does not list what an interrupted removal leaves. */
+	/*
+	 * The rename comes first, so that a later start does not list the rest of a snapshot whose removal was
+	 * interrupted.
+	 */
 	snprintf(tmp, sizeof(tmp), "tmp-%s", r->id);
 	for (int i = 0; i < REMOVE_ATTEMPTS; i++) {
 		if (i)
@@ -399,7 +402,7 @@ static struct removal *removal_new(struct spool *s, const struct snapshot *snaps
 	return r;
 }
 
-/* Before all other works: they may need the room. */
+/* Removes a snapshot. The removal runs before all other works of the queue, which may need its room. */
 static bool remove_snapshot(struct spool *s, struct snapshot *snapshot, const struct spool_removal *removal,
 			    const char *limit)
 {
@@ -485,7 +488,7 @@ void spool_keep(struct spool *s, struct snapshot *snapshot, bool keep, void (*do
 			       .keep = keep,
 			       .done = done,
 			       .data = data };
-	/* At once, so that it is not removed meanwhile. */
+	/* Set before the work runs, so that the snapshot is not removed meanwhile. */
 	snapshot->kept = keep;
 	workqueue_submit_for(s->o.queue, &k->work, ledger_owner(s->o.ledger, snapshot->uid));
 	spool_report_room(s);

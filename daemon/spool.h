@@ -45,39 +45,49 @@ const struct spool_options *spool_options(const struct spool *s);
 /* Changes keep_free and max_age of the options, and removes snapshots that are too old now. */
 void spool_limit(struct spool *s, uint64_t keep_free, uint64_t max_age);
 
-/* freed() follows each time that there may be more room; NULL: none. */
+/* Sets the function that is called each time when there may be more room, or NULL. */
 void spool_watch(struct spool *s, void (*freed)(void *data), void *data);
 
-/* For spool-room.c: there may be more room. */
+/* For spool-room.c: reports that there may be more room. */
 void spool_report_room(struct spool *s);
 
-/* For spool-room.c: the bytes that are being removed, of a user as of ledger_owner(), or of all if uid is -1. */
+/*
+ * For spool-room.c: returns the bytes that are being removed, of a user as of ledger_owner(), or of all if uid is -1.
+ */
 uint64_t spool_leaving(const struct spool *s, uid_t uid);
 
-/* For spool-room.c: the bytes that are claimed and not at rest, and a change of them. */
+/*
+ * For spool-room.c: the first returns the bytes that are claimed and not written yet, the second changes their number.
+ */
 uint64_t spool_unwritten(const struct spool *s);
 void spool_wrote(struct spool *s, int64_t change);
 
 /* Reports a change of a snapshot to the subscriber. */
 void spool_report(struct spool *s, const struct snapshot *snapshot, enum snapshot_change change);
 
-/* The list has a reference of its own. */
+/* Adds a snapshot to the list, which takes a reference of its own. */
 void spool_insert(struct spool *s, struct snapshot *snapshot);
 
 /* Removes a snapshot from the list, not from the disk, and reports it: for one that could not be written. */
 void spool_drop(struct spool *s, struct snapshot *snapshot);
 
-/* Who removes a snapshot. */
+/* Who removes a snapshot, and the function that is called when it is done. */
 struct spool_removal {
 	struct audit_actor by;
 	void (*done)(int rc, pid_t pid, void *data); /* pid: the process that it is of; or NULL */
 	void *data;
 };
 
-/* Removes a snapshot from the list at once, and then its files; done() follows. -ENOMEM, at once: it stays. */
+/*
+ * Removes a snapshot from the list at once, and then its files; done() follows. If memory is short, done(-ENOMEM) is
+ * called at once, and the snapshot stays.
+ */
 void spool_remove(struct spool *s, struct snapshot *snapshot, const struct spool_removal *removal);
 
-/* The same for csightd itself. limit: the setting that asks for it, a constant. Returns false without memory. */
+/*
+ * Removes a snapshot in the name of csightd. limit: the setting that demands it, a constant. Returns false without
+ * memory.
+ */
 bool spool_expire(struct spool *s, struct snapshot *snapshot, const char *limit);
 
 /* Keeps a snapshot from being removed to make room, or for its age, or no longer; done(rc, data) follows. */

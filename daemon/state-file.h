@@ -13,38 +13,39 @@ enum { STATE_BOOT_SIZE = 40 };
 /* Reads the name of the running boot; "" if it is unknown. */
 void state_file_boot(char ret[STATE_BOOT_SIZE]);
 
-/* What is in the file. */
+/* The content of the file. */
 struct state_content {
 	const char *boot;
 	json_object *targets, *standing; /* lists */
-	bool paused;                     /* all recording is */
+	bool paused;                     /* all recording is paused */
 };
 
 /*
- * Reads the file; boot is given. targets is NULL, and ret_past counts them, if all are of another boot; standing may be
- * NULL. -ENOENT: there is no file; other errors: it is not one that csightd wrote, for the reason in why.
+ * Reads the file. ret->boot is set by the caller. If the targets are of another boot, ret->targets is NULL and
+ * *ret_past their number; ret->standing may be NULL. -ENOENT: there is no file; -ENOMEM, -EMFILE, -ENFILE: it cannot be
+ * read now; other errors: csightd has not written it, for the reason in why.
  */
 int state_file_read(int spool, struct state_content *ret, size_t *ret_past, struct reason *why);
 
-/* Returns the text for this, whose lists it takes; NULL: out of memory. */
+/* Returns the text of the file, and takes ownership of the lists in content; NULL: out of memory. */
 char *state_file_text(const struct state_content *content);
 
-/* One target. */
+/* A target of an earlier daemon. */
 struct state_entry {
 	pid_t pid;
 	uint64_t start; /* proc_file_start() */
 	uid_t uid, requester;
-	const char *name, *exe; /* of json, */
+	const char *name, *exe; /* borrowed from the JSON object */
 	bool perf;
-	struct capture_options options; /* whose texts are as well */
+	struct capture_options options; /* its texts are borrowed as well */
 	json_object *triggers;          /* or NULL */
 	uint32_t standing;              /* the standing target that it is of; 0: none */
 };
 
-/* -EBADMSG. */
+/* Parses the JSON object of a target. Returns 0 or -EBADMSG. */
 int state_file_parse(json_object *o, struct state_entry *ret);
 
-/* Returns a new object, without triggers. */
+/* Returns a new JSON object for a target, without its triggers. */
 json_object *state_file_entry(const struct target *t);
 
 #endif

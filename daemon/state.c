@@ -17,8 +17,9 @@
 #include "lib/base/log.h"
 
 enum {
-	WRITE_MS = 100,    /* from one write to the next, at least; */
-	WRITE_SHARE = 20,  /* and so many times what it takes the loop to make the text */
+	/* Least time from one write to the next: in ms, and as a multiple of the time to compose the text. */
+	WRITE_MS = 100,
+	WRITE_SHARE = 20,
 	RETRY_SECONDS = 5, /* after a failure */
 };
 
@@ -26,7 +27,7 @@ enum {
 struct waiting_target {
 	TAILQ_ENTRY(waiting_target) link;
 	struct state *state;
-	json_object *json; /* what entry is in */
+	json_object *json; /* the object that the strings of entry are borrowed from */
 	struct state_entry entry;
 	int pidfd;
 	struct event *ended;
@@ -78,7 +79,7 @@ static json_object *list_targets(const struct state *s)
 		if (t->ring.state == RING_GONE || !t->start || find_waiting(s, t))
 			continue;
 		watched = trigger_state_write(s->o.triggers, t, &triggers);
-		/* A disarmed program that watches nothing is what it is without a state. */
+		/* A disarmed program without triggers needs no entry: it registers as it is. */
 		if (!watched && t->ring.state == RING_DISARMED)
 			continue;
 		o = state_file_entry(t);
@@ -187,7 +188,7 @@ void state_target(struct state *s, struct target *t, enum target_change change)
 {
 	struct waiting_target *w = s && !s->stopped && change != TARGET_ENDED ? find_waiting(s, t) : NULL;
 
-	/* One that could not be armed is dropped by on_armed(). */
+	/* on_armed() drops a target that could not be armed. */
 	if (w && (change == TARGET_ARMED || !w->entry.perf)) {
 		_cleanup_json_ json_object *json = json_object_get(w->json);
 		json_object *triggers = w->entry.triggers;
@@ -292,7 +293,11 @@ static int open_process(const struct state_entry *e, int *ret_pidfd)
 	return 0;
 }
 
-static int wait_for(struct state *s, json_object *o, const struct state_entry *e)
+/*
+ * Adds a target of an earlier daemon to s->waiting until its process is a target again, or ends. Returns 0, -ESRCH if
+ * the process has ended, or another negative errno.
+ */
+static int await_target(struct state *s, json_object *o, const struct state_entry *e)
 {
 	struct waiting_target *w = calloc(1, sizeof(*w));
 	int rc;
@@ -329,7 +334,7 @@ static void restore(struct state *s, json_object *list)
 
 		n_bad += rc == -EBADMSG;
 		if (rc == 0)
-			rc = wait_for(s, o, &e);
+			rc = await_target(s, o, &e);
 		if (rc == -ESRCH)
 			log_ended(&e);
 		else if (rc < 0 && rc != -EBADMSG)
@@ -341,7 +346,10 @@ static void restore(struct state *s, json_object *list)
 			    STATE_FILE);
 }
 
-/* What a later start may read is left as it is: then csightd does not start. */
+/*
+ * Reads the file and restores its targets. If memory or descriptors are short, the file stays as it is, and csightd
+ * does not start.
+ */
 static int load(struct state *s)
 {
 	_cleanup_json_ json_object *list = NULL, *standing = NULL;

@@ -41,17 +41,17 @@ bool state_waits(const struct state *s);
 /* Writes the state for the last time. */
 void state_stop(struct state *s);
 
-/* After the spool's queue has stopped. */
+/* To be called after the spool's queue has stopped. Returns NULL. */
 struct state *state_free(struct state *s);
 
-/* The triggers or standing targets have changed. s may be NULL: it is not read yet. */
+/* Schedules a write, since triggers or standing targets have changed. s may be NULL: the state is not read yet. */
 void state_changed(struct state *s);
 
-/* Whether all recording is paused; s may be NULL. */
+/* Return and record whether all recording is paused; s may be NULL in state_paused(). */
 bool state_paused(const struct state *s);
 void state_pause(struct state *s, bool paused);
 
-/* A target has changed. s may be NULL. */
+/* Schedules a write, since a target has changed; one that was waited for gets its triggers back. s may be NULL. */
 void state_target(struct state *s, struct target *t, enum target_change change);
 
 #endif

@@ -12,7 +12,7 @@ int status_line_new(struct event_base *base, const struct target_list *targets, 
 		    struct status_line **ret);
 struct status_line *status_line_free(struct status_line *s);
 
-/* Something may have changed: the line is sent within a second. s may be NULL. */
+/* Composes the line again, and sends it within a second, since something may have changed. s may be NULL. */
 void status_line_changed(struct status_line *s);
 
 #endif

@@ -21,7 +21,7 @@ static void publish(struct daemon *d, uid_t uid, bool others, json_object *event
 	_cleanup_buf_ struct buf b = { .limit = VARLINK_REPLY_MAX };
 	struct call *c, *next;
 
-	/* Without memory the event is lost to all. */
+	/* If memory is short, no subscriber gets the event. */
 	if (event && !json_is_incomplete(event))
 		varlink_put_reply(&b, event, true);
 	json_object_put(event);

@@ -16,13 +16,13 @@ void subscriptions_add(struct daemon *d, struct call *c);
 /* Replies that the daemon ends. */
 void subscriptions_end(struct daemon *d);
 
-/* A target was armed, or has ended; for target_list_options. */
+/* Publishes that a target was armed or has ended; for struct target_list_options. */
 void subscriptions_target(void *data, struct target *t, enum target_change change);
 
-/* A snapshot is ready or raw. */
+/* Publishes that a snapshot is ready or raw. */
 void subscriptions_snapshot(struct daemon *d, const struct snapshot *s);
 
-/* A snapshot of a process was refused to a user, who alone gets the event. */
+/* Publishes that a snapshot of a process was refused to a user, who alone gets the event. */
 void subscriptions_refused(struct daemon *d, uid_t caller, pid_t pid, const char *reason);
 
 #endif

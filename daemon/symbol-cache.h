@@ -12,7 +12,7 @@
 
 struct symbol_cache;
 
-/* most: bytes of all tables; 0 keeps none. */
+/* Creates a cache. most: bytes of all tables; 0: none is kept. */
 int symbol_cache_new(uint64_t most, struct symbol_cache **ret);
 struct symbol_cache *symbol_cache_free(struct symbol_cache *c);
 

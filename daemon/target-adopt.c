@@ -11,7 +11,10 @@
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
 
-/* What /proc says of a process without access to its memory: such an access can block on a page of the owner's. */
+/*
+ * Data of a process from files of /proc that need no access to its memory: such an access can block on a page of the
+ * owner's.
+ */
 struct process_about {
 	char name[CREDENTIALS_NAME_SIZE];
 	char exe[PATH_MAX];

@@ -13,7 +13,7 @@ struct target_adoption {
 	const struct settings *settings;
 	pid_t pid;
 	uid_t caller;   /* with a right to the process, by policy_process() */
-	bool of_caller; /* it is charged to the caller, not to its owner */
+	bool of_caller; /* the target is charged to the caller, not to its owner */
 	const struct capture_options *options;
 	uint64_t start; /* proc_file_start() of the process; 0: any */
 };

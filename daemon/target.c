@@ -192,13 +192,13 @@ static void settle_ending(struct target *t)
 	if (t->ending.known || t->replaced)
 		return;
 	rc = exit_status_read(t->pid, t->pidfd, &status);
-	if (rc == -ESRCH && t->heard) {
-		status = t->heard_code;
+	if (rc == -ESRCH && t->exit_reported) {
+		status = t->reported_code;
 		rc = 0;
 	}
 	if (rc == 0)
 		t->ending =
-		    (struct ending){ .known = true, .status = status & ~CORE_DUMPED, .tid = (uint32_t)t->heard_tid };
+		    (struct ending){ .known = true, .status = status & ~CORE_DUMPED, .tid = (uint32_t)t->dumped_tid };
 	if (ops->ending)
 		ops->ending(t->ring.source, &said);
 	if (said.known && (!t->ending.known || t->ending.status == said.status))
@@ -339,7 +339,7 @@ void target_gone(struct target *t)
 	limit_history(t->all, t->uid);
 }
 
-static void hear_uids(struct target_list *all, const struct exit_event *e)
+static void take_uid_change(struct target_list *all, const struct exit_event *e)
 {
 	struct target *t;
 
@@ -350,23 +350,23 @@ static void hear_uids(struct target_list *all, const struct exit_event *e)
 		become_foreign(t);
 }
 
-void target_list_heard(struct target_list *all, const struct exit_event *e)
+void target_list_take_event(struct target_list *all, const struct exit_event *e)
 {
 	struct target *t;
 
 	if (e->changes_uid) {
-		hear_uids(all, e);
+		take_uid_change(all, e);
 		return;
 	}
 	TAILQ_FOREACH (t, &all->list, link) {
 		if (t->pid != e->pid || t->replaced || t->ending.known)
 			continue;
 		if (e->dumps) {
-			t->heard_tid = e->tid;
-		} else if (!t->heard || !WIFSIGNALED(t->heard_code)) {
+			t->dumped_tid = e->tid;
+		} else if (!t->exit_reported || !WIFSIGNALED(t->reported_code)) {
 			/* A signal ends all threads; of exit codes that of the last thread is the process's. */
-			t->heard = true;
-			t->heard_code = e->code & ~CORE_DUMPED;
+			t->exit_reported = true;
+			t->reported_code = e->code & ~CORE_DUMPED;
 		}
 		if (t->ring.state != RING_GONE)
 			continue;
@@ -376,7 +376,7 @@ void target_list_heard(struct target_list *all, const struct exit_event *e)
 	}
 }
 
-/* Sets the processes whose ends are to be heard. */
+/* Subscribes to the exit events of the processes whose endings are not known yet. */
 static void listen_to_exits(struct target_list *all)
 {
 	_cleanup_free_ pid_t *pids = NULL;

@@ -37,26 +37,31 @@ struct target {
 	uid_t requester;     /* the user who made it a target */
 	struct ending ending;
 	bool ending_logged;
-	bool replaced; /* by another program, with execve() */
-	bool foreign;  /* it has changed its uids: no user gets its trace */
-	/* What the kernel reported so far of its threads, of which some may have ended before it: */
-	bool heard;
-	int heard_code;
-	pid_t heard_tid;           /* the thread that dumped core; 0: none */
+	bool replaced; /* by the target of another program, after execve() */
+	bool foreign;  /* the process has changed its uids: no user gets its trace */
+	/*
+	 * What the process connector has reported about threads of the process, some of which may have ended before it.
+	 */
+	bool exit_reported;
+	int reported_code;
+	pid_t dumped_tid;          /* the thread that dumped core; 0: none */
 	bool listed;               /* in the list */
-	uint64_t cost_ns, held_ns; /* overhead.h: processor time, which decays; since when it is held */
-	bool held;                 /* not recorded, since recording cost too much */
+	uint64_t cost_ns, held_ns; /* of overhead.h: processor time, which decays; since when the target is paused */
+	bool held;                 /* paused by overhead.h, since recording it cost too much */
 	uint32_t standing;         /* the id of the standing target that it is of; 0: none */
 	bool adopted;              /* by target_adopt(): it leaves the list when it is disarmed */
 	int pidfd;
-	struct event *ended;        /* of pidfd */
+	struct event *ended;        /* on pidfd: the process has ended */
 	struct charge alive, rings; /* alive: until it ends */
 	struct ring ring;
-	/* The description of its threads (wire.c): of which state and time, and how many there are in all. */
+	/*
+	 * A cached description of the threads (wire.c), with the state and the time at which it was made; thread_bytes
+	 * and n_threads are those of all threads.
+	 */
 	json_object *threads;
 	enum ring_state threads_state;
 	uint64_t threads_ns, thread_bytes;
-	uint64_t span_ns; /* for how long the rings reach back; UINT64_MAX: unknown */
+	uint64_t span_ns; /* time that the rings reach back; UINT64_MAX: unknown */
 	bool span_estimated;
 	size_t n_threads;
 	struct program_notes *notes; /* or NULL */
@@ -78,9 +83,9 @@ struct target_list_options {
 	struct workqueue *capture_queue;
 	struct ledger *ledger;
 	struct exit_listener *exits; /* or NULL */
-	/* Called when a process has ended, and again if it is known only later how. */
+	/* Called when a process has ended, and a second time if its exit status becomes known later. */
 	void (*ended)(void *data, struct target *t);
-	/* A target was armed, or disarmed; or it ended, again when it is known how. May be NULL. */
+	/* Called when a target was armed or disarmed, or has ended, and a second time as ended(). May be NULL. */
 	void (*changed)(void *data, struct target *t, enum target_change change);
 	void *data;
 };
@@ -92,8 +97,8 @@ const struct target_head *target_list_all(const struct target_list *all);
 /* Drops the history that is beyond the limits, after the settings have changed. */
 void target_list_update(struct target_list *all);
 
-/* Takes note of the end of a thread, or of its change to other uids. */
-void target_list_heard(struct target_list *all, const struct exit_event *e);
+/* Records an event of the process connector: the end of a thread, or its change to other uids. */
+void target_list_take_event(struct target_list *all, const struct exit_event *e);
 
 struct target_info {
 	pid_t pid, parent;
@@ -117,16 +122,16 @@ struct target *target_unref(struct target *t);
 void target_armed(struct target *t);
 void target_disarmed(struct target *t);
 
-/* The process has executed another program. */
+/* Records that the process has executed another program. */
 void target_renamed(struct target *t, const char *name, const char *exe);
 
 /* Records that the process has ended; its ring stays as history. */
 void target_gone(struct target *t);
 
 /*
- * Checks that a process is still that of the user whose target it is, which is to be done after its ring was copied and
- * before a user gets anything of it. -EACCES: it is another's, or has privileges that its user lacks; the target has
- * left the list. Otherwise 0, or why that could not be found out.
+ * Checks that the process still belongs to the user of the target. To be called after its ring was copied, and before a
+ * user gets anything of the copy. Returns 0; -EACCES: the process is another user's, or has privileges that its user
+ * lacks, and the target has left the list; or another negative errno if the check failed.
  */
 int target_check_user(struct target *t);
 

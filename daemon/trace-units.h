@@ -17,14 +17,14 @@ struct trace_units_options {
 	const struct settings *settings;
 	struct workqueue *capture_queue;
 	struct target_list *targets;
-	void (*hits)(void *data, struct target *t); /* there are hits of its watch points */
+	void (*hits)(void *data, struct target *t); /* a target has hits of its watch points */
 	void *data;
 };
 
 /* Succeeds without trace units too, unless the setting capture demands them. */
 int trace_units_new(const struct trace_units_options *options, struct trace_units **ret);
 
-/* The settings have changed: rings that are opened from now on have other sizes. */
+/* Applies changed settings, such as the size of rings, to rings that are opened from now on. */
 void trace_units_update(struct trace_units *u);
 
 /* Stops draining, before the capture thread is stopped. */

@@ -128,7 +128,7 @@ void user_queues_submit(struct user_queues *all, uid_t uid, struct user_work *w)
 	event_add(all->sweep, &now);
 }
 
-/* Ends idle threads, and starts what waited for one. */
+/* Ends idle threads, and submits the works that waited for a thread. */
 static void on_sweep(evutil_socket_t fd, short what, void *data)
 {
 	struct user_queues *all = data;

@@ -16,7 +16,7 @@
 struct user_queues;
 struct user_queue;
 
-/* As struct work: run() is called on the user's thread, done() on the loop's. */
+/* Like struct work: run() is called on the thread of the user, done() on the loop's. */
 struct user_work {
 	struct work work;
 	STAILQ_ENTRY(user_work) link;

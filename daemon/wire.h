@@ -26,44 +26,49 @@ enum wire_error {
 	WIRE_TOO_SLOW,
 };
 
-/* "org.csight.NotArmed" */
+/* Returns the name of an error, such as "org.csight.NotArmed". */
 const char *wire_error_str(enum wire_error error);
 
-/* The parameters of an error about a process, and of one about a snapshot. reason and state may be NULL. */
+/* Return the parameters of an error about a process, and of one about a snapshot. reason and state may be NULL. */
 json_object *wire_error_of_process(pid_t pid, const char *reason);
 json_object *wire_error_of_snapshot(const char *id, const char *state);
 
-/* The parameters of LimitReached. */
+/* Returns the parameters of the error LimitReached. */
 json_object *wire_error_of_limit(const struct ledger_refusal *why);
 
-/* The parameters of NoSuchTrigger and NoSuchStandingTarget. */
+/* Returns the parameters of the errors NoSuchTrigger and NoSuchStandingTarget. */
 json_object *wire_error_of_trigger(uint64_t id);
 
-/* The parameters of InvalidConfiguration, InvalidTrigger and InvalidRule, and of Ending; id: a snapshot that the next
- * daemon decodes, or NULL. */
+/*
+ * Return the parameters of the errors InvalidConfiguration, InvalidTrigger and InvalidRule, and of Ending. id: a
+ * snapshot that the next daemon decodes, or NULL.
+ */
 json_object *wire_error_of_configuration(const struct reason *why);
 json_object *wire_error_of_ending(const char *id);
 
-/* The reply of Reload. */
+/* Returns the parameters of the reply of Reload. */
 json_object *wire_changes(const struct settings_changes *changes);
 
-/* An array of type Use: of a user, and of all users. */
+/* Return arrays of type Use: of a user, and of all users together. */
 json_object *wire_use(struct ledger *l, uid_t uid);
 json_object *wire_use_of_all(struct ledger *l);
 
-/* An array of type UserUse, of all users who hold something. */
+/* Returns an array of type UserUse: all users who hold something. */
 json_object *wire_users(struct ledger *l);
 
 json_object *wire_target(struct target *t);
 
-/* An object of type ArmOptions; and what it says, with texts of o. -EINVAL: the member *ret_bad is invalid. */
+/*
+ * Convert options to an object of type ArmOptions, and back; the texts of *ret are borrowed from o. -EINVAL: the member
+ * *ret_bad is invalid.
+ */
 json_object *wire_options(const struct capture_options *options);
 int wire_read_options(json_object *o, struct capture_options *ret, const char **ret_bad);
 
-/* An item of a list, without what can be long. spool: the path of the spool. */
+/* Returns the item of a list, without members that can be long. spool: the path of the spool. */
 json_object *wire_snapshot_in_list(const struct snapshot *s, const char *spool);
 
-/* A reply of Snapshot and Wait with {"snapshot": …}, and one with {"phase": …} */
+/* Return the parameters of a reply of Snapshot and Wait: {"snapshot": …}, and {"phase": …}. */
 json_object *wire_snapshot_reply(const struct snapshot *s, const char *spool);
 json_object *wire_phase(const char *phase);
 json_object *wire_decode_progress(const struct snapshot *s);

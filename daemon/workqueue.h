@@ -24,14 +24,14 @@ struct work {
 	};
 };
 
-/* name, nice: of the thread; without the right to a lower nice value, it stays as it is. */
+/* Starts a thread with this name and nice value; without the right to a lower nice value, that stays as it is. */
 int workqueue_new(struct event_base *base, const char *name, int nice, struct workqueue **ret);
 
-/* For the daemon itself, which is user 0. */
+/* Submit a work, of user 0 (the daemon itself) or of a user. */
 void workqueue_submit(struct workqueue *q, struct work *w);
 void workqueue_submit_for(struct workqueue *q, struct work *w, uid_t uid);
 
-/* Runs it before all that waits. */
+/* Submits a work that runs before all waiting ones. */
 void workqueue_submit_urgent(struct workqueue *q, struct work *w);
 
 /* Returns the processor time of its thread. */

@@ -116,7 +116,7 @@ void standing_methods_disarm(struct daemon *d, struct call *c, struct methods_su
 	}
 	record(&c->by, AUDIT_DISARM, s->standing);
 	standing_remove(s->standing);
-	call_done(c);
+	call_reply_empty(c);
 }
 
 void standing_methods_list(struct daemon *d, struct call *c, struct methods_subject *s)

@@ -152,5 +152,5 @@ void trigger_methods_remove(struct daemon *d, struct call *c, struct methods_sub
 
 	audit_done(&c->by, AUDIT_DISARM, &on);
 	trigger_remove(s->trigger);
-	call_done(c);
+	call_reply_empty(c);
 }
