@@ -327,8 +327,8 @@ static int count_without_branch(struct autofdo_output *a, const struct basic_blo
 }
 
 /*
- * Handles an edge that is executed for the first time, or that follows the last edge for the first time since another
- * block did. Returns 1 if the caller must count it in its cell, 0 if it is counted already, or negative errno.
+ * Handles an edge that is executed for the first time, or that follows the last edge where another block did the time
+ * before. Returns 1 if the caller must count it in its cell, 0 if it is counted already, or negative errno.
  */
 static int on_new_edge(struct autofdo_output *a, const struct native_batch *b, struct edge_table *t, uint32_t edge)
 {
@@ -360,7 +360,7 @@ static int on_event(struct autofdo_output *a, const struct native_batch *b, size
 }
 
 /*
- * Handles a member of a batch that is not an edge which repeats the succession of the time before: an event, a cycle
+ * Handles a member of a batch other than an edge that follows the last one as it did the time before: an event, a cycle
  * count, or an edge for on_new_edge(). Returns 1 if the caller must count the edge in its cell, 0 if not, or negative
  * errno.
  */

@@ -537,7 +537,10 @@ static const char *find_clock(struct calls_output *c)
 	return in->clock ? "perf" : "counter";
 }
 
-/* Times of the notes are those of CLOCK_MONOTONIC, which another clock has no relation to: marks in the trace have. */
+/*
+ * Stores the notes. Their times are those of CLOCK_MONOTONIC: with another clock of the store they are dropped, and
+ * marks in the trace give the times.
+ */
 static int put_notes(struct calls_output *c, bool monotonic)
 {
 	const struct pd_contents *contents = c->input->contents;
