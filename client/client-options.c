@@ -219,7 +219,7 @@ int client_option(struct client *c, const char **ret_value)
 
 static bool print_failed;
 
-static void fail_print(void)
+static void report_no_memory(void)
 {
 	if (!print_failed)
 		client_error("cannot print the result: out of memory");
@@ -236,7 +236,7 @@ void client_print_json_text(const char *text)
 	if (text)
 		puts(text);
 	else
-		fail_print();
+		report_no_memory();
 }
 
 void client_print_json_member(FILE *to, const char *key, const char *text)
@@ -244,7 +244,7 @@ void client_print_json_member(FILE *to, const char *key, const char *text)
 	if (text)
 		fprintf(to, "{\"%s\":%s}\n", key, text);
 	else
-		fail_print();
+		report_no_memory();
 }
 
 void client_print_json(json_object *o)

@@ -401,7 +401,7 @@ static int bundle_redacted(struct export *e, struct export_output *out, struct b
 	return rc != STATUS_OK ? rc : output_close(out, bundle_write(out->fd, p));
 }
 
-/* Decodes once, to learn which files the decode needs. */
+/* Makes the parts of a whole bundle. It decodes the trace once, to find the files that a decode needs. */
 static int bundle_whole(struct export *e, struct export_output *out, struct bundle_parts *p)
 {
 	_cleanup_(bundle_files_done) struct bundle_files files = { 0 };
