@@ -27,7 +27,9 @@ struct decode_server_options {
 	void *data;
 };
 
-/* Succeeds too if the server cannot be started now. -ESRCH: there is no such user. */
+/*
+ * Starts the decode server. If that fails, it succeeds all the same, and retries later. -ESRCH: there is no such user.
+ */
 int decode_server_new(const struct decode_server_options *options, struct decode_server **ret);
 struct decode_server *decode_server_free(struct decode_server *d);
 

@@ -144,7 +144,7 @@ static void read_events(struct held_gate *g)
 		handle_event(g, e);
 }
 
-/* Returns false when the client has gone. */
+/* Reads the number of a process, which continues. Returns false when the client has gone. */
 static bool read_answer(struct held_gate *g)
 {
 	uint32_t number;

@@ -46,8 +46,8 @@ static void fail_limit(struct call *c, const struct methods_subject *s, const st
 }
 
 /*
- * Makes a target of a process that is none, and checks that one that is satisfies the options. Returns false after an
- * error reply.
+ * Makes a target of a process, unless it is one: then its options must agree with those of the call. Returns false
+ * after an error reply.
  */
 static bool must_be_target(struct daemon *d, struct call *c, struct methods_subject *s,
 			   const struct capture_options *options)

@@ -34,8 +34,8 @@ static bool may_share(const struct settings *s, uid_t caller)
 }
 
 /*
- * Reads the process of pidfd. -EACCES: its credentials are not those of one owner alone. at_exec: whether it is
- * dumpable is checked when it is armed.
+ * Reads the process of pidfd. -EACCES: its credentials are not those of one owner alone, or it is not dumpable.
+ * at_exec: do not check whether it is dumpable, which its arming does.
  */
 static int read_process(pid_t pid, int pidfd, bool at_exec, struct process_about *ret)
 {

@@ -160,7 +160,7 @@ uint64_t workqueue_cpu_ns(const struct workqueue *q)
 	return q->running && pthread_getcpuclockid(q->thread, &clock) == 0 ? now_ns(clock) : 0;
 }
 
-/* systemd waits longer while the thread works, but not for ever. */
+/* Waits for the end of a thread. Meanwhile, it extends the time limit of systemd, at most EXTENSIONS_MAX times. */
 static void join(pthread_t thread)
 {
 	struct timespec until;
