@@ -11,9 +11,9 @@
 #include "lib/emu/etm-sync.h"
 
 enum {
-	UNACKNOWLEDGED_MARGIN = 4096, /* bytes that such a thread may be writing beyond its head */
+	UNACKNOWLEDGED_MARGIN = 4096, /* bytes beyond its head that a thread which missed the freeze may be writing */
 	SCAN_SIZE = 64 << 10,         /* bytes of a ring in which a sync point is looked for at a time */
-	NO_PMU_TYPE = 8,              /* the kernel assigns this number to none of its dynamic PMUs */
+	NO_PMU_TYPE = 8,              /* stands for the type of the PMU, which readers compare only within the file */
 };
 
 static uint8_t *map_memory(size_t size)
@@ -40,7 +40,7 @@ static int read_range(const struct emu_source *s, uint32_t n, uint64_t from, uin
 	return 0;
 }
 
-/* Copies the bytes [from, to) of a ring, at most room of them, to their positions in the copy. */
+/* Copies the bytes [from, to) of a ring, at most room of them: byte p to data[p % room]. */
 static int copy_range(const struct emu_source *s, uint32_t n, uint64_t from, uint64_t to, uint8_t *data, size_t room)
 {
 	while (from < to) {
@@ -65,10 +65,10 @@ struct ring_copy {
 	size_t room;
 	uint32_t serial;
 	uint64_t from, to;
-	uint64_t begin, begin_ns; /* a sync point at or before the beginning of the window; 0: none is known */
+	uint64_t begin, begin_ns; /* position and time of a sync point at or before the window; 0: none is known */
 };
 
-/* The part of the history that is wanted: the last ns before a time of CLOCK_MONOTONIC. last 0: everything. */
+/* The part of the history to copy: the last ns before a time of CLOCK_MONOTONIC. last 0: all of it. */
 struct window {
 	uint64_t last, monotonic;
 };
@@ -79,7 +79,7 @@ struct copying {
 	size_t shares; /* rings that may be copied besides those that are copied already */
 };
 
-/* The time that a running thread has reached. */
+/* Returns the present time of a running thread on its virtual clock. */
 static uint64_t reached(const struct slot_state *o)
 {
 	return MIN(o->base_ns, UINT64_MAX - o->instructions) + o->instructions;
@@ -116,7 +116,7 @@ static bool find_sync(const struct emu_source *s, uint32_t n, const struct slot_
 	return false;
 }
 
-/* Returns when a program ended, as its threads' clocks have it. */
+/* Returns when a program ended, CLOCK_MONOTONIC: the latest time that the clock of one of its threads shows. */
 static uint64_t program_end(const struct emu_source *s, const struct slot_state *slots)
 {
 	uint64_t end = 0;
@@ -168,7 +168,7 @@ static int copy_ring(const struct emu_source *s, uint32_t n, const struct slot_s
 }
 
 /*
- * A thread that did not obey may have continued to write while its ring was copied, and overwritten the beginning. Cuts
+ * A thread that missed the freeze may have written on while its ring was copied, and overwritten the beginning. Cuts
  * off the part that may be overwritten; returns false if nothing is left.
  */
 static bool cut_overwritten(const struct emu_source *s, uint32_t n, struct ring_copy *c)
@@ -215,7 +215,7 @@ static void keep_thread(const struct emu_source *s, uint32_t n, const struct slo
 	c->n_threads++;
 }
 
-/* Returns the freeze's time on the fastest virtual clock. */
+/* Returns the time of the freeze on the virtual clock that is ahead of all others: the one with the least lag. */
 static uint64_t virtual_time(const struct emu_source *s, const struct slot_state *slots, uint64_t monotonic)
 {
 	uint64_t least = monotonic;
@@ -227,8 +227,8 @@ static uint64_t virtual_time(const struct emu_source *s, const struct slot_state
 }
 
 /* Copies a ring if there is memory for it: a program may begin any number of threads once it sees the freeze. */
-static int share_ring(const struct emu_source *s, uint32_t n, const struct slot_state *o, struct copying *copying,
-		      struct ring_copy *c)
+static int copy_ring_if_room(const struct emu_source *s, uint32_t n, const struct slot_state *o,
+			     struct copying *copying, struct ring_copy *c)
 {
 	if (!c->data && copying->shares == 0)
 		return -ENOSPC;
@@ -242,7 +242,7 @@ static bool ended_before(const struct emu_source *s, const struct slot_state *o,
 	return w->last && o->state == EMU_EXITED && o->end_ns && o->end_ns < window_since(s, o, w);
 }
 
-/* Copies the rings of all threads while they are stopped; what was copied before that is completed. */
+/* Copies the rings of all threads while the threads are stopped, and completes copies that were made before. */
 static int copy_stopped(const struct emu_source *s, bool alive, struct copying *copying, struct slot_state *slots,
 			struct ring_copy *rings, struct capture_copy *c)
 {
@@ -252,7 +252,7 @@ static int copy_stopped(const struct emu_source *s, bool alive, struct copying *
 		rc = emu_read_slot(s, n, &slots[n]);
 		if (rc < 0 || slots[n].state == EMU_FREE || ended_before(s, &slots[n], &copying->window))
 			continue;
-		rc = share_ring(s, n, &slots[n], copying, &rings[n]);
+		rc = copy_ring_if_room(s, n, &slots[n], copying, &rings[n]);
 		if (rc == 0)
 			keep_thread(s, n, &slots[n], alive, &rings[n], c);
 		if (rc == -ENOSPC) {
@@ -286,7 +286,7 @@ static int copy_threads(struct emu_source *s, bool alive, const struct capture_l
 	copying.window.monotonic = now_ns(CLOCK_MONOTONIC);
 	for (uint32_t n = 0; n < s->n_rings && rc == 0 && runs; n++)
 		if (slots[n].state != EMU_FREE)
-			rc = share_ring(s, n, &slots[n], &copying, &rings[n]);
+			rc = copy_ring_if_room(s, n, &slots[n], &copying, &rings[n]);
 	now_both(&c->time, &c->monotonic);
 	stopped = c->monotonic;
 	copying.window.monotonic = limits->last && !alive ? program_end(s, slots) : c->monotonic;
@@ -309,7 +309,7 @@ static int copy_threads(struct emu_source *s, bool alive, const struct capture_l
 	return rc;
 }
 
-/* Returns the bytes of the whole records among the first ones of a log. */
+/* Returns how many of the first size bytes of a log are whole records. */
 static size_t whole_records(const uint8_t *log, size_t size)
 {
 	struct emu_record head;

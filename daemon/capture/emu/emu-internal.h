@@ -52,7 +52,7 @@ struct slot_state {
 /* Reads size bytes. -EIO: there are fewer. */
 int emu_pread(int fd, void *ret, size_t size, uint64_t at);
 
-/* Reads the fields of the header that the program changes; the others are zeros, and so are all without a header. */
+/* Reads the fields of the header that the program changes; the others become 0, and all do if reading fails. */
 void emu_read_changing(const struct emu_source *s, struct emu_header *ret);
 
 /* Copies all slots at once, as they are in the memfd. The caller frees *ret. */
@@ -61,7 +61,7 @@ const struct emu_slot *emu_raw_slot(const struct emu_source *s, const uint8_t *s
 void emu_parse_slot(const struct emu_source *s, const struct emu_slot *raw, uint32_t n, struct slot_state *ret);
 int emu_read_slot(const struct emu_source *s, uint32_t n, struct slot_state *ret);
 
-/* Stores the next control word: after an even one threads stop, after an odd one they continue. */
+/* Stores the next control word: an odd one stops the threads, an even one lets them continue. */
 void emu_set_control(struct emu_source *s);
 
 /* Freezes the threads, and waits until all have obeyed or the owner's patience is spent. Callers check each slot. */
@@ -78,7 +78,7 @@ void emu_fill_thread(const struct emu_source *s, const struct slot_state *o, str
 void emu_missing(struct capture_source *source, struct buf *b);
 int emu_copy(struct capture_source *source, bool alive, const struct capture_limits *limits, struct capture_copy **ret);
 
-/* Ends what an earlier daemon has watched. */
+/* Removes the watch points that an earlier daemon has set. */
 int emu_watching_reset(struct emu_source *s);
 
 extern const struct capture_watching emu_watching;

@@ -17,7 +17,7 @@ static _Atomic uint32_t *control_word(const struct emu_source *s)
 void emu_set_control(struct emu_source *s)
 {
 	atomic_store(control_word(s), ++s->control);
-	/* The reads of the slots that follow are the kernel's, and no atomic ones. */
+	/* The slots are read next by pread(): the kernel's loads are not atomic operations of this program. */
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -104,7 +104,7 @@ static bool thread_obeyed(const struct emu_source *s, uint32_t n)
 	       obeyed(s, &raw);
 }
 
-/* Waits until all threads have obeyed or the owner's patience is spent. Later code checks each slot for the others. */
+/* Waits until all threads have obeyed, or the owner's patience is spent: callers check each slot. */
 static void wait_obeyed(const struct emu_source *s)
 {
 	_cleanup_free_ uint8_t *slots = NULL;

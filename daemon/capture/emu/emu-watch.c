@@ -23,11 +23,6 @@ static uint64_t place_of(const struct emu_source *s, size_t field)
 
 static int write_list(struct capture_source *source, const struct emu_watch *list);
 
-static struct emu_source *source_of(struct capture_source *source)
-{
-	return container_of(source, struct emu_source, base);
-}
-
 /* True if a hit has stored the word by which the next freeze would stop the threads. */
 static bool is_held(const struct emu_source *s)
 {
@@ -53,7 +48,7 @@ int emu_watching_reset(struct emu_source *s)
 
 static int write_list(struct capture_source *source, const struct emu_watch *list)
 {
-	struct emu_source *s = source_of(source);
+	struct emu_source *s = emu_source_of(source);
 	uint64_t zeros[EMU_WATCHES_MAX] = { 0 };
 	uint32_t epoch, word = s->control;
 	int rc = emu_pread(s->memfd, &epoch, sizeof(epoch), PLACE(s, epoch));
@@ -65,7 +60,7 @@ static int write_list(struct capture_source *source, const struct emu_watch *lis
 	epoch++;
 	if (rc == 0)
 		rc = io_pwrite(s->memfd, &epoch, sizeof(epoch), (off_t)PLACE(s, epoch));
-	/* Frozen threads read the list when they continue. */
+	/* The exchange fails if a hit has frozen the rings: those threads read the list when they continue. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (rc == 0 && atomic_compare_exchange_strong(&s->map->control, &word, s->control + 2))
 		s->control += 2;
@@ -81,7 +76,7 @@ static int set_list(struct capture_source *source, const struct capture_watch_li
 
 static int release(struct capture_source *source)
 {
-	struct emu_source *s = source_of(source);
+	struct emu_source *s = emu_source_of(source);
 
 	if (!is_held(s))
 		return 0;
@@ -92,7 +87,7 @@ static int release(struct capture_source *source)
 
 static void freeze_now(struct capture_source *source)
 {
-	const struct emu_source *s = source_of(source);
+	const struct emu_source *s = emu_source_of(source);
 	uint32_t word = s->control;
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 
@@ -101,17 +96,17 @@ static void freeze_now(struct capture_source *source)
 	atomic_compare_exchange_strong(&s->map->control, &word, word + 1);
 }
 
-static void hold(struct capture_source *source, uint32_t place, uint64_t least)
+static void hold(struct capture_source *source, uint32_t slot, uint64_t least)
 {
-	const struct emu_source *s = source_of(source);
+	const struct emu_source *s = emu_source_of(source);
 	uint64_t word = least < UINT64_MAX ? least + 1 : 0;
 
-	io_pwrite(s->memfd, &word, sizeof(word), (off_t)(PLACE(s, hold) + place * sizeof(word)));
+	io_pwrite(s->memfd, &word, sizeof(word), (off_t)(PLACE(s, hold) + slot * sizeof(word)));
 }
 
 static void want(struct capture_source *source)
 {
-	const struct emu_source *s = source_of(source);
+	const struct emu_source *s = emu_source_of(source);
 	const uint32_t word = 1;
 
 	io_pwrite(s->memfd, &word, sizeof(word), (off_t)PLACE(s, wanted));
@@ -119,7 +114,7 @@ static void want(struct capture_source *source)
 
 static size_t read_hits(struct capture_source *source, uint64_t *cursor, struct emu_hit *ret, size_t max)
 {
-	struct emu_source *s = source_of(source);
+	struct emu_source *s = emu_source_of(source);
 	uint64_t head;
 	size_t n = 0;
 
@@ -134,7 +129,7 @@ static size_t read_hits(struct capture_source *source, uint64_t *cursor, struct 
 
 		if (emu_pread(s->memfd, &ret[n], sizeof(*ret), at) < 0)
 			break;
-		/* One that is being written is the newest of its thread, and is read the next time. */
+		/* A hit that is being written is the newest of its thread, and is read the next time. */
 		if (atomic_load(&ret[n].number) == 0 && head - *cursor < EMU_HITS_MAX / 2)
 			break;
 		n += atomic_load(&ret[n].number) == ++*cursor;
@@ -144,14 +139,14 @@ static size_t read_hits(struct capture_source *source, uint64_t *cursor, struct 
 
 static int read_counts(struct capture_source *source, struct emu_watch_count *ret)
 {
-	struct emu_source *s = source_of(source);
+	struct emu_source *s = emu_source_of(source);
 
 	return emu_pread(s->memfd, ret, EMU_WATCHES_MAX * sizeof(*ret), PLACE(s, counts));
 }
 
 static bool is_applied(struct capture_source *source, uint32_t *ret_limits)
 {
-	const struct emu_source *s = source_of(source);
+	const struct emu_source *s = emu_source_of(source);
 	_cleanup_free_ uint8_t *slots = NULL;
 	struct {
 		uint32_t epoch, applied, wanted, limits;
@@ -171,7 +166,7 @@ static bool is_applied(struct capture_source *source, uint32_t *ret_limits)
 	return true;
 }
 
-static void read_state(struct capture_source *source, enum emu_watch_kind kind, struct capture_watch_state *ret)
+static void describe_watching(struct capture_source *source, enum emu_watch_kind kind, struct capture_watch_state *ret)
 {
 	*ret = (struct capture_watch_state){ .mechanism = "emulator", .cost = "a call within the emulator" };
 }
@@ -190,6 +185,6 @@ const struct capture_watching emu_watching = {
 	.hits = read_hits,
 	.counts = read_counts,
 	.applied = is_applied,
-	.state = read_state,
+	.state = describe_watching,
 	.settled = is_settled,
 };

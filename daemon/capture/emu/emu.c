@@ -18,7 +18,7 @@
 enum {
 	HEAD_MAX = 1 << 20, /* limit for header and slots, bytes: they are read whole */
 	SLOT_SIZE_MAX = 128,
-	LOG_GROWTH = 1 << 20, /* bytes that a log may grow until it is copied, at least */
+	LOG_GROWTH = 1 << 20, /* bytes, at least, that a copy has room for beyond the log's present size */
 };
 
 static struct capture_source *emu_free(struct capture_source *source);
@@ -68,7 +68,7 @@ static void copy_about(const struct emu_header *h, struct emu_about *ret)
 	ret->arguments_size = h->cmdline_size;
 }
 
-/* What an earlier daemon dropped stays dropped. */
+/* Reads where the history of each slot begins: the part that an earlier daemon dropped stays dropped. */
 static void read_skips(struct emu_source *s)
 {
 	_cleanup_free_ uint8_t *slots = NULL;
@@ -83,7 +83,7 @@ static void read_skips(struct emu_source *s)
 	}
 }
 
-/* Notes where a slot's history begins, for the next daemon. Without that it would show what this one has dropped. */
+/* Records where a slot's history begins: else the next daemon would show what this daemon has dropped. */
 static void write_skip(const struct emu_source *s, uint32_t n, uint64_t skip, uint32_t serial)
 {
 	uint64_t at = s->slots_offset + (uint64_t)n * s->slot_size;
@@ -368,7 +368,7 @@ static uint64_t emu_memory(struct capture_source *source)
 	return fstat(s->memfd, &st) < 0 ? 0 : (uint64_t)st.st_blocks * 512;
 }
 
-/* A thread may begin before the freeze, and the log grow. */
+/* A thread may start before the freeze, and the log may grow. */
 static void emu_copy_max(struct capture_source *source, uint64_t *ret_trace, uint64_t *ret_log)
 {
 	struct emu_source *s = emu_source_of(source);

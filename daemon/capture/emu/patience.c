@@ -14,7 +14,7 @@ struct account {
 	uint64_t since, spent;
 };
 
-/* A small cache: who is forgotten has the whole budget again. */
+/* A small cache: an owner whose account is replaced has the whole budget again. */
 static struct account accounts[OWNERS];
 
 /* A user has up to 65536 subordinate uids (subuid(5)), which share one budget. */
