@@ -62,7 +62,7 @@ struct capture_thread {
 	uint64_t written;          /* bytes written in total */
 	uint64_t instructions, truth;
 	bool wrapped, running;
-	bool full; /* its ring is, and it is recorded no longer */
+	bool full; /* its ring is full, in the mode fill: the thread is recorded no longer */
 	/* Only in a copy: */
 	uint64_t until_ns; /* time at the freeze of a thread that sleeps, if not that of the copy; else 0 */
 	bool acknowledged; /* the thread obeyed the freeze, or could not have been running */
@@ -142,9 +142,9 @@ struct capture_copy {
 	uint64_t time, monotonic; /* of the freeze: CLOCK_REALTIME, and the clock of the times, ns */
 	uint64_t blind;           /* time without tracing, ns */
 	uint64_t unrecorded;      /* CPU time of the process before it was armed, at most, ns; 0: none, or unknown */
-	uint64_t since;     /* the wanted part of the trace begins at this time of the records' clock; 0: unknown */
-	struct buf notes;   /* of the program, as notes_copy() has them */
-	struct buf missing; /* texts about data that could not be recorded, each terminated by NUL */
+	uint64_t since;           /* the decode begins at this time of the records' clock; 0: with the first byte */
+	struct buf notes;         /* of the program, as notes_copy() appends them (lib/notes/notes.h) */
+	struct buf missing;       /* texts about data that could not be recorded, each terminated by NUL */
 };
 
 struct capture_copy *capture_copy_free(struct capture_copy *c);
@@ -167,7 +167,7 @@ struct capture_limits {
 	    last; /* ns before the copy, or the program's end: older trace is left out, as far as its time is known */
 };
 
-/* Where a watched function ends, as places of its watch point; n 0: unknown. */
+/* The ends of a watched function, each an address or offset as emu_watch.place is; n 0: unknown. */
 enum { CAPTURE_WATCH_ENDS = 5 };
 struct capture_watch_ends {
 	uint64_t places[CAPTURE_WATCH_ENDS];
@@ -180,15 +180,16 @@ struct capture_watch_list {
 	struct capture_watch_ends ends[EMU_WATCHES_MAX]; /* of functions */
 };
 
-/* How a source watches, for people. */
+/* How a source watches, in words that are printed. */
 struct capture_watch_state {
 	const char *mechanism, *cost; /* cost: of each hit */
-	uint64_t rests, rested_ns;    /* how often, and for how long, it did not watch, because of too many hits */
+	uint64_t rests, rested_ns;    /* how often and how long the source did not watch, because of too many hits */
 };
 
 /*
- * Watch points of a source: lists of lib/emu/ring.h, the places of which are numbered, as are hits and counts. The
- * first two run on the capture thread; the others may be called by the event loop at any time, and do not wait.
+ * Watch points of a source: a list of lib/emu/ring.h. Hits, counts and hold() name a watch point by its slot, the index
+ * in the list. set() and release() run on the capture thread; the others may be called by the event loop at any time,
+ * and do not wait.
  */
 struct capture_watching {
 	/* Replaces the list. On failure, with why, the former list remains in effect. */
@@ -200,8 +201,8 @@ struct capture_watching {
 	void (*freeze)(struct capture_source *s);
 	/* Lets the rings continue, if a hit or freeze() has frozen them. */
 	int (*release)(struct capture_source *s);
-	/* Makes the next hit of a place that has at least this value freeze the rings. */
-	void (*hold)(struct capture_source *s, uint32_t place, uint64_t least);
+	/* Makes the next hit of a slot that has at least this value freeze the rings. */
+	void (*hold)(struct capture_source *s, uint32_t slot, uint64_t least);
 	/* Requests a notice of the next hit. */
 	void (*want)(struct capture_source *s);
 	/*
@@ -209,10 +210,11 @@ struct capture_watching {
 	 * cursor beyond the last hit is set to that.
 	 */
 	size_t (*hits)(struct capture_source *s, uint64_t *cursor, struct emu_hit *ret, size_t max);
-	/* Copies the counts of all places. */
+	/* Copies the counts of all slots. */
 	int (*counts)(struct capture_source *s, struct emu_watch_count *ret);
 	/* True if the list is in effect. *ret_limits: EMU_CANNOT_… */
 	bool (*applied)(struct capture_source *s, uint32_t *ret_limits);
+	/* Describes how the source watches watch points of this kind. */
 	void (*state)(struct capture_source *s, enum emu_watch_kind kind, struct capture_watch_state *ret);
 	/* True if the hits of a process that has ended at that time, CLOCK_MONOTONIC, are all known. */
 	bool (*settled)(struct capture_source *s, uint64_t ended);
@@ -246,7 +248,7 @@ struct capture_ops {
 	/* Whether it can be paused alone, at any time; NULL: it can. */
 	bool (*pausable)(struct capture_source *s);
 	uint64_t (*memory)(struct capture_source *s);
-	/* The most bytes of trace in a copy without a limit, and of its log, which may grow until then. */
+	/* Returns upper bounds of a copy without limits, bytes: of its trace, and of its log with room to grow. */
 	void (*copy_max)(struct capture_source *s, uint64_t *ret_trace, uint64_t *ret_log);
 	const struct capture_watching *watching; /* NULL: it has no watch points */
 	struct capture_source *(*free)(struct capture_source *s);
