@@ -20,11 +20,11 @@ struct arena {
 	int *events;
 	uint64_t *enabled;            /* enabled time of each event at the last check */
 	struct keeper_client *keeper; /* who keeps the events, or NULL */
-	struct replay_log *log;       /* of the records of the rings, or NULL */
-	int log_fd;                   /* while the events are adopted */
+	struct replay_log *log;       /* the replay log of the rings, or NULL */
+	int log_fd;                   /* the descriptor of that of an earlier daemon, within arena_adopt() */
 	struct backlog_list backlogs;
 	bool adopted; /* an earlier daemon opened the events: the kernel refuses the sinks to others beside them */
-	bool restored_partly; /* its log was not complete */
+	bool restored_partly; /* the replay log of an earlier daemon was not complete */
 	bool stopped;         /* the sinks have been emptied into the AUX buffers, and others may use them */
 };
 
@@ -36,16 +36,16 @@ void arena_close(struct arena *a);
 
 /*
  * Takes the events that the keeper has from an earlier daemon, which opened them by the same plan, and starts them.
- * Owns p on success alone. *ret_log: the descriptor of their log. -ENOENT: there are none; -ESTALE: of another plan.
- * What the log has is folded next, then the backlogs.
+ * Owns p on success alone. *ret_log: the descriptor of their replay log; the caller folds that next, then the backlogs.
+ * -ENOENT: there are no events; -ESTALE: they are of another plan.
  */
 enum { KEEPER_ARENA = 2 /* the group */ };
 int arena_adopt(struct arena *a, struct plan *p, struct keeper_client *k, int poll_fd, int *ret_log);
 
-/* The reverse: the plan remains the caller's, and what the keeper has remains there. */
+/* Undoes arena_adopt(): the plan is the caller's again, and the keeper still has the events. */
 void arena_abandon(struct arena *a);
 
-/* Has a keeper that does not have them keep the events, and the log. */
+/* Has a keeper that does not have the events yet keep them, and the replay log. */
 int arena_hold(struct arena *a, struct keeper_client *k);
 
 void arena_stop(struct arena *a);

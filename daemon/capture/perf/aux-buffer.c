@@ -101,7 +101,7 @@ static void fold_switch(struct aux_buffer *a, const struct perf_record *r)
 		thread_table_fold(a->threads, r);
 }
 
-/* What follows a start shows whether it succeeded: until then, the outage ended there. */
+/* Tracing has started: the outage ends, unless begin_outage() finds that this start failed. */
 static void end_outage(struct aux_buffer *a, uint64_t time)
 {
 	struct aux_outage *last = a->n_outages ? &a->outages[a->n_outages - 1] : NULL;

@@ -14,7 +14,7 @@
 
 enum { AUX_SLICES_MAX = 1 << 18, AUX_OUTAGES_MAX = 16 };
 
-/* The event of a CPU was refused its sink: nothing was traced there. to: UINT64_MAX until it is not. */
+/* The kernel refused the sink to the event of a CPU: nothing was traced there. to: UINT64_MAX until tracing starts. */
 struct aux_outage {
 	uint64_t from, to; /* ns */
 };
@@ -30,9 +30,9 @@ struct aux_buffer {
 	uint32_t cpu;
 	int fd;                       /* the mapped event */
 	struct thread_table *threads; /* where switches of threads are recorded, or NULL */
-	struct replay_log *log;       /* where records are kept, or NULL; as those of the ring of this number: */
-	uint32_t number;
-	uint64_t replayed; /* up to which the records of the ring were folded by an earlier daemon */
+	struct replay_log *log;       /* the replay log of the records, or NULL */
+	uint32_t number;              /* of this ring in the replay log */
+	uint64_t replayed;            /* position in the ring up to which the replay log has its records */
 	struct run_watch watch;
 	struct perf_ring ring;
 	uint64_t size;            /* of the buffer, bytes */

@@ -69,8 +69,8 @@ static int map_ring(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
 	return rc;
 }
 
-/* Returns 1 if the event is open, 0 if the CPU is unavailable now. */
-static int open_event(const struct grid_opening *o, size_t n, uint32_t tid)
+/* Opens the trace event of a thread on CPU n of the plan. Returns 1; 0: the CPU is unavailable now. */
+static int open_trace_event(const struct grid_opening *o, size_t n, uint32_t tid)
 {
 	struct grid *g = o->grid;
 	const struct plan_cpu *c = &g->plan->cpus[n];
@@ -171,7 +171,7 @@ static int open_thread(const struct grid_opening *o, uint32_t tid)
 	int rc = 0;
 
 	for (size_t n = o->first; n < o->end && rc >= 0; n++) {
-		rc = open_event(o, n, tid);
+		rc = open_trace_event(o, n, tid);
 		any |= rc > 0;
 		if (rc == -ESRCH || (rc == -EBUSY && (any || g->opened)))
 			return 0;
@@ -232,7 +232,7 @@ static int open_all_threads(const struct grid_opening *o, pid_t pid, open_thread
 	return MIN(rc, 0);
 }
 
-/* Tracing starts first: a thread that runs untraced before it would look like a failure. */
+/* Tracing starts before switches are recorded: else a thread that ran untraced before would look like a failure. */
 static int open_cpus(const struct grid_opening *o, pid_t pid)
 {
 	size_t before = o->grid->n_fds;
@@ -341,7 +341,7 @@ int grid_hold(struct grid *g, int fd)
 	return keeper_client_hold(g->keeper, &(struct kept_name){ g->group, KEEPER_FILE, 0 }, fd);
 }
 
-/* Names of events are numbered by their kind alone. */
+/* A name is unique within its kind: the events of each kind are numbered from 0. */
 static int hold_all(struct grid *g, enum keeper_kind kind, const int *fds, size_t n)
 {
 	int rc = 0;
@@ -521,8 +521,8 @@ void grid_retry(struct grid *g, uint64_t failed_since)
 	grid_add_pause(g, &(struct grid_pause){ failed_since, UINT64_MAX, 0 });
 }
 
-/* Threads that run while tracing is stopped are expected to run untraced. */
-static void note_untraced(const struct grid *g, struct aux_buffer *a)
+/* A thread that has run untraced shows a failure, unless tracing was stopped or paused. */
+static void judge_untraced(const struct grid *g, struct aux_buffer *a)
 {
 	if (a->untraced && !g->stopped && !g->paused)
 		aux_note_failure(a, a->untraced_since);
@@ -536,7 +536,7 @@ void grid_drain(struct grid *g, uint64_t now, int64_t shift, struct buf *scratch
 			g->pauses[i].to = MAX(now, g->pauses[i].from + 1);
 	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++) {
 		aux_drain(&g->rings[n], scratch);
-		note_untraced(g, &g->rings[n]);
+		judge_untraced(g, &g->rings[n]);
 	}
 	if (g->stopped && g->rings)
 		note_stop(g);

@@ -20,7 +20,8 @@ struct grid_pause {
 };
 
 struct grid {
-	struct keeper_client *keeper; /* who keeps the events, as this group; or NULL. Both to be set before. */
+	/* The keeper of the events, or NULL, and their group there: to be set before grid_open() and grid_adopt(). */
+	struct keeper_client *keeper;
 	uint64_t group;
 	uint32_t n_kept; /* number of the next event */
 	struct backlog_list backlogs;
@@ -31,13 +32,13 @@ struct grid {
 	int *switch_fds; /* software events, which record switches also where tracing is disabled */
 	size_t n_switch_fds, switch_fds_room;
 	unsigned opened; /* number of threads for which events were opened */
-	bool stopped;    /* since the last drain */
-	bool off;        /* it has not been started since */
-	uint64_t change_from,
-	    change_to;             /* when it was stopped or started since the last drain, CLOCK_MONOTONIC; or 0 */
+	bool stopped;    /* tracing has been stopped since the last drain */
+	bool off;        /* tracing is stopped now */
+	/* From the first stop or start since the last drain until the last one, CLOCK_MONOTONIC; 0: none. */
+	uint64_t change_from, change_to;
 	struct grid_pause *pauses; /* ascending; to is UINT64_MAX until the records up to the start have been read */
 	size_t n_pauses, pauses_room;
-	bool paused; /* nothing starts it */
+	bool paused; /* tracing stays stopped until grid_pause() ends the pause */
 };
 
 /* Opens all events and starts tracing. -ESRCH: no thread is left. Sets why on other failures. */
@@ -45,12 +46,12 @@ int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *fi
 
 /*
  * Takes the events that the keeper has from an earlier daemon, which opened them by the same plan. -ENOENT: none.
- * *ret_file: what grid_hold() was given, -1 if nothing. The rings are drained after backlog_read_all(), which folds
- * what an earlier daemon has not: whatever precedes must have been folded.
+ * *ret_file: the descriptor that grid_hold() has passed to the keeper; -1: none. The caller folds the replay log first,
+ * then the backlogs (backlog_read_all()), and drains the rings last: records are folded in their order.
  */
 int grid_adopt(struct grid *g, const struct plan *plan, int poll_fd, int *ret_file);
 
-/* Keeps a descriptor with the events; and the events themselves, by a keeper that does not have them. */
+/* Has the keeper keep a descriptor with the events; and the events themselves, if it does not have them yet. */
 int grid_hold(struct grid *g, int fd);
 int grid_hold_events(struct grid *g);
 
@@ -71,7 +72,7 @@ void grid_end(struct grid *g);
 /* Restarts events that the kernel disabled because a sink failed. */
 void grid_retry(struct grid *g, uint64_t failed_since);
 
-/* Stops tracing until it is no longer paused; drain before a change, which the records up to it do not know. */
+/* Pauses or continues tracing. grid_drain() must precede: records that are read later are judged by the new state. */
 void grid_pause(struct grid *g, bool paused);
 /* p->to UINT64_MAX: until the next drain. */
 void grid_add_pause(struct grid *g, const struct grid_pause *p);

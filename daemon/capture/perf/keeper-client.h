@@ -35,21 +35,21 @@ struct keeper_client *keeper_client_free(struct keeper_client *k);
 /* Closes the connection, so that everything is kept: all later calls fail. */
 void keeper_client_leave(struct keeper_client *k);
 
-/* Without a connection like perf_event_open(). */
+/* Has the keeper open an event and keep it. Without a connection as perf_event_open(). */
 int keeper_client_open(struct keeper_client *k, const struct kept_name *name, const struct perf_event_attr *attr,
 		       pid_t pid, int cpu, int *ret_fd);
 
 /* Must precede perf_ring_map() in this process, with the same sizes. Without a connection it does nothing. */
 int keeper_client_map(struct keeper_client *k, const struct kept_name *name, size_t data_size, size_t aux_size);
 
-/* The caller keeps its descriptor. */
+/* Has the keeper keep a duplicate of the descriptor. */
 int keeper_client_hold(struct keeper_client *k, const struct kept_name *name, int fd);
 
 /* The same for an event that this process has mapped, and its ring. */
 int keeper_client_hold_ring(struct keeper_client *k, const struct kept_name *name, int fd,
 			    const struct perf_ring *ring);
 
-/* kind KEEPER_ALL: the group. Descriptors of this process stay open. */
+/* Has the keeper close what has this name; kind KEEPER_ALL: the whole group. Descriptors of this process stay open. */
 void keeper_client_close(struct keeper_client *k, const struct kept_name *name);
 
 /* Calls fn for each thing of the group; it owns the descriptor. Stops at its first error. */

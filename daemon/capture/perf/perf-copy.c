@@ -187,7 +187,7 @@ static void add_losses(const struct perf_target *s, struct capture_copy *c)
 	}
 }
 
-/* Of a shared sink, the rings of most CPUs hold no bytes, and are not copied: adds when nothing was traced on these. */
+/* Adds the outages of a shared sink's CPUs. The rings of most are empty, and are not copied. */
 static void add_outages(const struct arena *arena, uint64_t now, struct capture_copy *c)
 {
 	for (size_t n = 0; n < arena->plan->n_cpus; n++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * State shared by the files of the perf backend: perf.c (the machine), perf-target.c (one target), perf-copy.c
- * (snapshots).
+ * (snapshots), perf-keep.c (rings that outlive the daemon), perf-watch.c (watch points).
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_PERF_INTERNAL_H
 #define CSIGHT_DAEMON_CAPTURE_PERF_INTERNAL_H
@@ -37,16 +37,17 @@ struct perf_target {
 	struct grid grid;
 	struct replay_log *log; /* if a keeper has the rings, or NULL */
 	uint64_t replayed;      /* time of the last sideband record that an earlier daemon folded */
-	bool restored_partly;   /* that of an earlier daemon was not complete */
+	bool restored_partly;   /* the replay log of an earlier daemon was not complete */
 	struct thread_table thread_table;
 	struct process_code *process;
 	uint64_t armed_at;     /* in the records' clock */
-	uint64_t unrecorded;   /* CPU time of the process until then, ns; 0: none, or unknown */
+	uint64_t unrecorded;   /* CPU time of the process before armed_at, ns; 0: none, or unknown */
 	uint64_t next_publish; /* CLOCK_MONOTONIC */
 	uint64_t lost_records;
 	bool paused;  /* alone, or with all others */
 	bool failing; /* its own rings did not start */
-	bool again;   /* its events are to be restarted once more, after a failure since: */
+	/* Its events are to be restarted once more, after a failure at failed_since. */
+	bool again;
 	uint64_t failed_since;
 	int unread;               /* why process is NULL: negative errno, or 0 */
 	struct perf_watch *watch; /* perf-watch.c; NULL: nothing was watched. Changed under the machine's lock. */
@@ -128,31 +129,33 @@ void perf_target_close(struct perf_target *s);
 
 /* Checks the owner again if the process has executed a program. */
 void perf_target_check_owner(struct perf_target *s);
-/* false: the record is not about this target */
+/* Adds a record to the replay log and folds it into the target's state. False: it is not about this target. */
 bool perf_target_record(struct perf_target *s, const struct perf_record *r);
 
-/* The same, without keeping the record. */
+/* Folds a record that is in the replay log already. */
 void perf_target_fold(struct perf_target *s, const struct perf_record *r);
 
 /* perf-keep.c: connects to the keeper, unless that was tried a moment ago. */
 void perf_keep_connect(struct perf_machine *m);
-/* Connects; closes what no target has taken. */
+/* Connects; some time after that, closes what no target has taken. */
 void perf_keep_maintain(struct perf_machine *m);
 void perf_keep_forget(struct perf_machine *m);
-/* Whether records of a process are to be collected; true: this one was, and must not be folded now. */
+/* True if records of the process are collected until its target takes the rings of an earlier daemon. */
 bool perf_keep_wants(const struct perf_machine *m, uint32_t pid);
+/* Collects the record of such a process, and returns true: it must not be folded now. */
 bool perf_keep_record(struct perf_machine *m, uint32_t pid, const struct perf_record *r);
+/* Adds a record to the replay log, if there is one. */
 void perf_keep_log(struct perf_target *s, const struct perf_record *r);
-/* Before the rings are opened or taken. */
+/* Sets the keeper and the group of the target's grid. To be called before its rings are opened or taken. */
 void perf_keep_prepare(struct perf_target *s);
-/* Takes the rings that were opened by the same plan. False: there are none. */
+/* Takes the rings that an earlier daemon has opened by the same plan. False: there are none. */
 bool perf_keep_adopt(struct perf_target *s, const struct plan *p);
-/* Has the records of rings that were just opened kept. */
+/* Begins the replay log of rings that were just opened. */
 void perf_keep_begin(struct perf_target *s, const struct plan *p);
 /* The same for the arena; p is owned on success. */
 bool perf_keep_adopt_arena(struct perf_machine *m, struct plan *p);
 void perf_keep_begin_arena(struct perf_machine *m);
-/* Logs that the process is its owner's from then on, or that records were lost. */
+/* Adds REPLAY_OWNED or REPLAY_LOST, with their time, to the replay log. */
 void perf_keep_log_time(struct perf_target *s, uint32_t place, uint64_t time);
 /* Folds what earlier daemons have recorded, if anything. */
 void perf_keep_replay(struct perf_target *s);
@@ -177,9 +180,9 @@ void perf_watch_arm(struct perf_target *s);
 void perf_watch_close(struct perf_target *s);
 void perf_watch_free(struct perf_target *s);
 void perf_watch_record(struct perf_target *s, const struct perf_record *r);
-/* Reads hits; one that is to freeze the rings does so. */
+/* Reads hits, and freezes the rings at a hit for which hold() requested that. */
 void perf_watch_drain(struct perf_target *s);
-/* Since when a hit has stopped tracing, CLOCK_MONOTONIC, or 0; and lets it go on. */
+/* Returns since when a hit has stopped tracing, CLOCK_MONOTONIC; 0: none has. perf_watch_thaw() continues tracing. */
 uint64_t perf_watch_held(const struct perf_target *s);
 void perf_watch_thaw(struct perf_target *s);
 extern const struct capture_watching perf_watching;

@@ -21,7 +21,7 @@ enum {
 #define RETRY_NS 5000000000  /* between attempts to connect */
 #define CLAIM_NS 60000000000 /* after which rings are closed that no target has taken */
 
-/* The group of a process: its number and when it started, which no other process has in common. 0: it has ended. */
+/* Returns the group of a process: its number with its start, which no other process has. 0: it has ended. */
 static uint64_t group_of(pid_t pid)
 {
 	uint64_t start;
@@ -74,7 +74,7 @@ static int note_group(void *data, const struct keeper_message *message, int fd)
 	return 0;
 }
 
-/* What an earlier daemon has opened is known now, or nothing is. */
+/* Lists what an earlier daemon has opened; on failure, nothing of it is used. */
 static int take_over(struct perf_machine *m)
 {
 	int rc = keeper_client_groups(m->keeper, note_group, m);
@@ -240,7 +240,7 @@ void perf_keep_log(struct perf_target *s, const struct perf_record *r)
 
 	bool is_switch = r->type == PERF_RECORD_SWITCH_CPU_WIDE;
 
-	/* Where switches show pauses alone, they are too many for the log. */
+	/* Switches that are needed only to show pauses would fill the log. */
 	if (s->log && !(is_switch && s->shared && !needs_switches(s)))
 		replay_log_add(s->log, REPLAY_RECORD, r->origin.time, record, size);
 }
@@ -251,7 +251,7 @@ void perf_keep_log_time(struct perf_target *s, uint32_t place, uint64_t time)
 		replay_log_add(s->log, place, time, &time, sizeof(time));
 }
 
-/* What must be the same for rings to be of use: what they hold, and how it was opened. */
+/* Describes what the rings hold and how they were opened: a daemon takes only rings with its own description. */
 static void describe_plan(const struct plan *p, struct buf *b)
 {
 	buf_u32(b, p->type);
@@ -353,7 +353,7 @@ static int begin_log(struct perf_target *s, const struct plan *p)
 	return rc;
 }
 
-/* Without a keeper as well: it may start later. */
+/* Begins the log without a keeper as well: one may start later. */
 void perf_keep_begin(struct perf_target *s, const struct plan *p)
 {
 	int rc = s->m->keeper_path ? begin_log(s, p) : 0;
@@ -490,7 +490,7 @@ static void replay_entry(void *user, uint32_t place, uint64_t position, const ui
 	}
 }
 
-/* The sideband passes on a record again if the earlier daemon had not released it. */
+/* The sideband passes on a record again if the earlier daemon has folded, but not released it. */
 static void fold_collected(struct perf_target *s, struct perf_kept *k)
 {
 	const uint8_t *at = k->records.data;

@@ -184,7 +184,7 @@ void perf_target_fold(struct perf_target *s, const struct perf_record *r)
 		add_name(s, r);
 }
 
-/* The program that is running now may not be its owner's: no more of it is recorded. */
+/* The program that is running now may not be the target's owner's: nothing more is recorded. */
 static void mark_lost(struct perf_target *s)
 {
 	s->lost = true;
@@ -691,7 +691,7 @@ static void perf_pause(struct capture_source *source, bool paused)
 	perf_machine_read_records(s->m);
 }
 
-/* The options of an armed target stay: to change them, its rings would be opened again, without their history. */
+/* The options of an armed target do not change: with others its rings would be opened again, without their history. */
 static int perf_check(struct capture_source *source, const struct capture_options *wanted, struct reason *ret)
 {
 	if (capture_options_compare(&perf_target_of(source)->options, wanted, ret) == 0)

@@ -14,7 +14,7 @@
 #include "lib/base/reader.h"
 
 enum {
-	STORM_EVENTS = 2000, /* more than these in STORM_MS: the place rests */
+	STORM_EVENTS = 2000, /* after more than these in STORM_MS a slot is not watched for REST_MS */
 	STORM_MS = 100,
 	REST_MS = 900,
 	HELD_MAX_SECONDS = 60,
@@ -27,7 +27,7 @@ struct watch_slot {
 	struct watch_events *events; /* NULL: it is not in use, or the process has not mapped its code */
 	struct watch_calls calls;
 	uint64_t counted_before;      /* hits before these events were opened */
-	uint64_t window, rests_since; /* CLOCK_MONOTONIC; rests_since 0: it watches */
+	uint64_t window, rests_since; /* CLOCK_MONOTONIC; rests_since 0: the slot is watched now */
 	uint64_t n_in_window;
 	struct quantile *lengths; /* of calls, where they are compared with each other; or NULL */
 };
@@ -71,14 +71,17 @@ static void drop_call(void *data, uint32_t slot)
 	count_unknown(data, slot, 1);
 }
 
-/* Samples may be missing: what is open cannot be measured any more. */
+/* Samples may be missing: the durations of the calls that are open are unknown. */
 static void drop_calls(struct perf_target *s, struct watch_slot *slot)
 {
 	watch_calls_drop(&slot->calls, 0, drop_call, s);
 }
 
-/* Of events that are not calls, the kernel counts also those whose samples it dropped. */
-static void count_again(struct perf_target *s, uint32_t slot)
+/*
+ * Takes the kernel's count of a slot's events as its hits: it includes events whose samples were dropped. Slots that
+ * watch calls are left alone, since their events are no hits.
+ */
+static void take_kernel_count(struct perf_target *s, uint32_t slot)
 {
 	struct watch_slot *is = &s->watch->slots[slot];
 	uint64_t counts[EMU_WATCHES_MAX] = { 0 };
@@ -97,7 +100,7 @@ static void close_slot(struct perf_target *s, uint32_t slot)
 
 	drop_calls(s, is);
 	if (is->events)
-		count_again(s, slot);
+		take_kernel_count(s, slot);
 	is->events = watch_events_free(is->events);
 	is->rests_since = is->n_in_window = 0;
 	free(is->lengths);
@@ -336,7 +339,7 @@ static void on_sample(void *data, const struct watch_sample *x)
 	count_unknown(s, at.slot, unknown);
 }
 
-/* A place that is reached too often would cost its program most of its time: it is not watched for a while. */
+/* A slot with too many events would cost its program most of its time: it is not watched for a while. */
 static void limit_slot(struct perf_target *s, uint32_t slot, uint64_t now)
 {
 	struct watch_slot *is = &s->watch->slots[slot];
@@ -354,7 +357,7 @@ static void limit_slot(struct perf_target *s, uint32_t slot, uint64_t now)
 		watch_events_enable(is->events, false);
 		is->rests_since = now;
 		drop_calls(s, is);
-		count_again(s, slot);
+		take_kernel_count(s, slot);
 		pthread_mutex_lock(&s->m->lock);
 		s->watch->rests[slot]++;
 		pthread_mutex_unlock(&s->m->lock);
@@ -370,7 +373,7 @@ static void read_slot(struct perf_target *s, uint32_t slot)
 
 	if (watch_events_read(is->events, on_sample, s)) {
 		drop_calls(s, is);
-		count_again(s, slot);
+		take_kernel_count(s, slot);
 	}
 	limit_slot(s, slot, now_ns(CLOCK_MONOTONIC));
 }
@@ -451,13 +454,13 @@ static int release(struct capture_source *source)
 	return 0;
 }
 
-static void hold(struct capture_source *source, uint32_t place, uint64_t least)
+static void hold(struct capture_source *source, uint32_t slot, uint64_t least)
 {
 	struct perf_target *s = perf_target_of(source);
 
 	pthread_mutex_lock(&s->m->lock);
 	if (s->watch)
-		s->watch->hold[place] = least < UINT64_MAX ? least + 1 : 0;
+		s->watch->hold[slot] = least < UINT64_MAX ? least + 1 : 0;
 	pthread_mutex_unlock(&s->m->lock);
 }
 
@@ -515,7 +518,7 @@ static bool is_applied(struct capture_source *source, uint32_t *ret_limits)
 	return true;
 }
 
-static void read_state(struct capture_source *source, enum emu_watch_kind kind, struct capture_watch_state *ret)
+static void describe_watching(struct capture_source *source, enum emu_watch_kind kind, struct capture_watch_state *ret)
 {
 	struct perf_target *s = perf_target_of(source);
 	bool code = kind == EMU_WATCH_POINT || kind == EMU_WATCH_CALL;
@@ -537,7 +540,7 @@ static bool is_settled(struct capture_source *source, uint64_t ended)
 	bool settled;
 
 	pthread_mutex_lock(&s->m->lock);
-	/* One that is disarmed is read no more. */
+	/* The rings of a target that is disarmed are read no more. */
 	settled = !s->watch || s->cpu_time == UINT64_MAX || s->watch->read_at > ended;
 	pthread_mutex_unlock(&s->m->lock);
 	return settled;
@@ -551,6 +554,6 @@ const struct capture_watching perf_watching = {
 	.hits = read_hits,
 	.counts = read_counts,
 	.applied = is_applied,
-	.state = read_state,
+	.state = describe_watching,
 	.settled = is_settled,
 };

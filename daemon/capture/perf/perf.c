@@ -304,7 +304,7 @@ static void append(struct reason *why, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Lists processes that have a perf event open, but the keeper. The kernel does not reveal of which PMU. */
+/* Appends the processes, except the keeper, that have a perf event open. The kernel does not reveal of which PMU. */
 static void name_holders(struct reason *why)
 {
 	_cleanup_closedir_ DIR *proc = opendir("/proc");
@@ -415,7 +415,7 @@ static void update_cpus(struct perf_machine *m)
 	perf_machine_open_sideband(m, NULL);
 }
 
-/* True if all targets whose trace the arena holds have ended; further trace would only overwrite exec_owned. */
+/* True if all targets whose trace the arena holds have ended; further trace would only overwrite theirs. */
 static bool arena_unused(const struct perf_machine *m)
 {
 	const struct perf_target *s;

@@ -69,9 +69,8 @@ struct plan {
 
 /*
  * Allocates a plan. -ENODEV: perf can trace nothing here; -ENOENT: no such sink; -ENOTSUP: the hardware or sink does
- * not support an option; -EPERM: the sink is unsafe on this machine; -EBUSY:
- * incompatible with events in use; -ENOSPC: the rings would exceed the memory limit.
- * Sets why on failure.
+ * not support an option; -EPERM: the sink is unsafe on this machine; -EBUSY: incompatible with events in use; -ENOSPC:
+ * the rings would exceed the memory limit. Sets why on failure.
  */
 int plan_make(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
 	      const struct plan_target *target, struct plan **ret, struct reason *why);

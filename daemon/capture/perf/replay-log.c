@@ -11,11 +11,11 @@
 
 enum { REPLAY_MAGIC = 0x4a534331, ABOUT_MAX = 60 << 10, HEAD_SIZE = 64 << 10, ROOM = 8 << 20 };
 
-/* At the begin of the memory; entries follow at HEAD_SIZE, circularly. Positions count all bytes ever written. */
+/* The head of the memory; the entries are a ring at HEAD_SIZE. Positions count all bytes ever written to that. */
 struct replay_head {
 	uint32_t magic, about_size;
 	uint64_t armed_at;
-	uint64_t head, tail; /* of the newest and oldest entry */
+	uint64_t head, tail; /* positions: the end of the newest entry, and the oldest entry */
 	uint8_t about[ABOUT_MAX];
 };
 
@@ -195,7 +195,7 @@ void replay_log_add(struct replay_log *j, uint32_t place, uint64_t position, con
 		make_room(j, left);
 		put(j, &pad, NULL);
 	}
-	/* Behind it an entry may begin that is a pad without data. */
+	/* The memory left behind this entry always has space for a pad: all is a multiple of a pad's size. */
 	make_room(j, all);
 	put(j, &e, data);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a target's state was folded from, in shared memory that csight-keeper holds: the records read from its rings and
- * the sideband, in the order in which they were handled. A new daemon folds them again. The oldest are overwritten.
+ * The replay log of a target or of the arena, in shared memory that csight-keeper holds: the records of its rings and
+ * of the sideband, in the order in which they were folded. A new daemon folds them again. The oldest are overwritten.
  * Capture thread only.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_REPLAY_H
@@ -13,27 +13,27 @@
 
 struct replay_log;
 
-/* Where an entry comes from, if not from the ring of that number. */
+/* The place of an entry: the number of the ring that its records are from, or one of these. */
 enum {
 	REPLAY_RECORD = UINT32_MAX,    /* one record of the sideband */
 	REPLAY_PAUSE = UINT32_MAX - 1, /* a struct grid_pause */
-	/* UINT32_MAX - 2 is of the log itself. */
+	/* UINT32_MAX - 2 is ENTRY_PAD of replay-log.c. */
 	REPLAY_THREAD = UINT32_MAX - 3, /* a struct thread_entry of the time when the target was armed */
 	REPLAY_OWNED = UINT32_MAX - 4,  /* the process is its owner's from that time, the position, on */
 	REPLAY_LOST = UINT32_MAX - 5,   /* records after that time were lost */
 };
 
-/* about: what must be the same for the events to be of use to a new daemon. */
+/* about: any bytes; replay_log_open() accepts the log only with the same. */
 int replay_log_new(uint64_t armed_at, const void *about, size_t about_size, struct replay_log **ret);
 
-/* Maps a log and takes the descriptor if it is valid. -EBADMSG: it is not; -ESTALE: it is about something else. */
+/* Maps a log and takes the descriptor if the log is valid. -EBADMSG: it is not; -ESTALE: about differs. */
 int replay_log_open(int *fd, const void *about, size_t about_size, struct replay_log **ret);
 struct replay_log *replay_log_free(struct replay_log *j);
 
 int replay_log_fd(const struct replay_log *j);
 uint64_t replay_log_armed_at(const struct replay_log *j);
 
-/* What has been overwritten is missing from the begin. */
+/* True if the oldest entries have been overwritten. */
 bool replay_log_wrapped(const struct replay_log *j);
 
 /* position: of the byte after the data in its ring. A killed daemon leaves all of an entry or nothing. */

@@ -32,7 +32,7 @@ enum run_watch_switch run_watch_switch(struct run_watch *w, uint32_t tid, bool o
 	if (out ? w->left == tid : w->running == tid)
 		return RUN_REPEATED;
 	if (!out) {
-		/* A thread that ends has no switch out, and its AUX record ends tracing. */
+		/* A previous thread that had no switch out has ended, and its AUX record has ended tracing. */
 		w->on = w->on && (!w->running || w->starts_anew);
 		w->traced = w->on;
 		w->running = tid;

@@ -89,7 +89,7 @@ static void close_cpu(const struct sideband *s, struct sideband_cpu *l)
 	close_ring(s, &l->processes);
 }
 
-static int keep_ring(void *data, const struct keeper_message *m, int fd)
+static int add_kept_ring(void *data, const struct keeper_message *m, int fd)
 {
 	struct sideband *s = data;
 	int rc = array_reserve(s->kept, s->n_kept, &s->kept_room);
@@ -104,7 +104,7 @@ static int keep_ring(void *data, const struct keeper_message *m, int fd)
 int sideband_set_keeper(struct sideband *s, struct keeper_client *k)
 {
 	s->keeper = k;
-	return k ? keeper_client_list(k, KEEPER_SIDEBAND, keep_ring, s) : 0;
+	return k ? keeper_client_list(k, KEEPER_SIDEBAND, add_kept_ring, s) : 0;
 }
 
 static int hold_ring(const struct sideband *s, const struct sideband_ring *r)

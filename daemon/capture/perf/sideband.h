@@ -31,17 +31,17 @@ struct sideband_listener {
 int sideband_new(const struct sideband_listener *user, int poll_fd, struct sideband **ret);
 struct sideband *sideband_free(struct sideband *s);
 
-/* Has a keeper keep the events that are opened from now on, and takes those of an earlier daemon. NULL: none does. */
+/* Has a keeper keep the events that are opened from now on, and lists those of an earlier daemon. NULL: no keeper. */
 enum { KEEPER_SIDEBAND = 1 /* the group */ };
 int sideband_set_keeper(struct sideband *s, struct keeper_client *k);
 
-/* Has a keeper that does not have them keep the events that are open. */
+/* Has a keeper that does not have the open events yet keep them. */
 int sideband_hold(struct sideband *s, struct keeper_client *k);
 
-/* True if all rings that are open are those of an earlier daemon, so that no record is missing since. */
+/* True if an earlier daemon has opened all rings that are open now, so that no record since then is missing. */
 bool sideband_was_kept(const struct sideband *s);
 
-/* Closes what was not taken of an earlier daemon's. */
+/* Closes the events of an earlier daemon that sideband_open() has not taken. */
 void sideband_drop_kept(struct sideband *s);
 
 /* Opens missing events on these CPUs (ascending) and closes all others. Skips CPUs that are offline. Sets why on

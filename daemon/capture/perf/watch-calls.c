@@ -21,7 +21,10 @@ static bool same_call(const struct watch_moment *a, const struct watch_moment *b
 	return a->sp == b->sp && (a->lr & ADDRESS_MASK) == (b->lr & ADDRESS_MASK);
 }
 
-/* Drops the calls of this thread and slot from index first on for which same or older says so; returns their number. */
+/*
+ * Drops the calls of this thread and slot from index first on, or of these only those with the stack pointer of at.
+ * Returns their number.
+ */
 static unsigned drop_left(struct watch_calls *c, size_t first, const struct watch_moment *at, bool at_same_place)
 {
 	unsigned dropped = 0;
