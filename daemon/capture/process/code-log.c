@@ -14,8 +14,8 @@
 enum {
 	MAPS_MAX = 64 << 10,
 	IMAGES_MAX = 1024,
-	NAMED_MAX = 1 << 20,   /* bytes of the paths of images, */
-	MAPPED_MAX = 16 << 20, /* and of all mappings, each of which has its path in perf.data */
+	NAMED_MAX = 1 << 20,   /* bytes of the paths of all images */
+	MAPPED_MAX = 16 << 20, /* bytes of the paths of all mappings: perf.data repeats the path for each */
 	NAMES_MAX = 16 << 10,
 	SAME_HASH_MAX = 8,
 };

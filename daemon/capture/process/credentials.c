@@ -110,7 +110,10 @@ static bool same_namespace(int a, int b)
 	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* The user who made the user namespace that contains the process, of several the outermost; -1: it is in this one. */
+/*
+ * Returns who made the user namespace that contains the process, of several the outermost; -1: the process is in
+ * csightd's own, or that is unknown.
+ */
 static uid_t namespace_maker(int dir)
 {
 	_cleanup_close_ int fd = openat(dir, "ns/user", O_RDONLY | O_CLOEXEC),
@@ -165,7 +168,7 @@ static int open_dir(pid_t pid)
 	return dir >= 0 ? dir : errno == ENOENT ? -ESRCH : -errno;
 }
 
-/* The number belongs to the process of pidfd as long as that exists; later, another process may have it. */
+/* True if the process of pidfd does not exist any more, so that another process may have its number. */
 static bool is_reaped(int pidfd)
 {
 	return syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 && errno == ESRCH;

@@ -32,9 +32,10 @@ struct credentials {
 	pid_t inner_pid;                  /* in the innermost PID namespace; 0: unknown (an old kernel) */
 	uint32_t uid[4], gid[4];          /* real, effective, saved, filesystem */
 	uint64_t permitted;               /* capabilities */
-	uid_t maker;     /* if it has any: who made the outermost user namespace around it; -1: they hold in this one */
+	/* If permitted is not 0: who made the outermost user namespace around the process; -1: it is in csightd's. */
+	uid_t maker;
 	bool contained;  /* in a PID namespace of its own */
-	bool has_memory; /* false once it exits, some time before its state shows that */
+	bool has_memory; /* false once the first thread exits, some time before state shows that */
 	uid_t files_uid; /* owner of /proc/PID/maps: root where the process is not dumpable or the first thread exits */
 	gid_t files_gid;
 };
@@ -49,8 +50,8 @@ int credentials_parse(FILE *status, struct credentials *ret);
 int credentials_read_dir(int dir, struct credentials *ret);
 
 /*
- * Reads the process of pidfd, whose number is pid. It may be a zombie. -ESRCH: it has been reaped, and what was read
- * may be another process with the same number.
+ * Reads the process of pidfd, whose number is pid. It may be a zombie. -ESRCH: it has been reaped, and another process
+ * may have its number.
  */
 int credentials_read_pidfd(pid_t pid, int pidfd, struct credentials *ret);
 

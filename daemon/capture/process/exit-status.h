@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exit status of a process that is not a child. Since Linux 6.15 a pidfd has it once the process was reaped; before
- * that, and in older kernels, /proc/PID/stat has it.
+ * The exit status of a process that is not a child. A zombie has it in /proc/PID/stat; since Linux 6.15, a pidfd has it
+ * after the process was reaped.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_EXIT_STATUS_H
 #define CSIGHT_DAEMON_CAPTURE_EXIT_STATUS_H

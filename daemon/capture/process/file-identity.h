@@ -26,8 +26,8 @@ int file_identify(int fd, struct file_identity *ret);
 bool file_kernel_served(int fd, const struct file_identity *id, pid_t pid);
 
 /*
- * The same for a thread that may wait: it also asks the file system. A file in /proc may block as well, on memory of
- * the process, and is not one with code.
+ * The same for a thread that may wait: this function also asks the file system. False for files in /proc: reading them
+ * may wait for the memory of a process, and they have no code.
  */
 bool file_kernel_served_for_sure(int fd, const struct file_identity *id, pid_t pid);
 

@@ -21,12 +21,12 @@ long long proc_file_number(const char *path);
 const char *proc_file_stat_field(const char *text, unsigned field);
 
 /*
- * Reads when a process started, in ticks since the boot: with its number it names the process, as long as the machine
- * runs. -ESRCH: it is gone.
+ * Reads when a process started, in ticks since the boot: number and start identify a process until the next boot.
+ * -ESRCH: it is gone.
  */
 int proc_file_start(pid_t pid, uint64_t *ret);
 
-/* Reads which process is the parent of another now. -ESRCH: it is gone. */
+/* Reads the number of a process's parent, which changes when the parent ends. -ESRCH: the process is gone. */
 int proc_file_parent(pid_t pid, pid_t *ret);
 
 #endif

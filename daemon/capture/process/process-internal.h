@@ -38,7 +38,7 @@ struct process_code {
 	size_t n_paths, room_paths;
 	struct process_comm *names;
 	size_t n_names, room_names;
-	struct capture_jitdump jitdump; /* which the program writes; its fd is -1 without one */
+	struct capture_jitdump jitdump; /* of the program; fd -1: there is none */
 	uint64_t scan_ns;               /* time of the last scan */
 	uint64_t rest_until;            /* CLOCK_MONOTONIC: no watch before */
 	int64_t shift;                  /* added to CLOCK_MONOTONIC it gives the records' clock, as of shift_ns */
