@@ -79,8 +79,11 @@ static bool ends_in(const char *part, size_t size, const char *suffix)
 	return size > n && memcmp(part + size - n, suffix, n) == 0;
 }
 
-/* Slices come first, then the unit; below user@UID.service, the same again of the user's manager. */
-static bool path_of_unit(const struct group_line *l, const char *unit, bool user)
+/*
+ * Returns whether the path leads to this unit. Slices come first, then the unit; below user@UID.service, slices and a
+ * unit of the user's service manager follow.
+ */
+static bool leads_to_unit(const struct group_line *l, const char *unit, bool user)
 {
 	const char *at = l->path, *end = l->path + l->path_size, *part;
 	size_t size;
@@ -99,7 +102,8 @@ static bool path_of_unit(const struct group_line *l, const char *unit, bool user
 	return false;
 }
 
-static bool of_systemd(const struct group_line *l)
+/* True if the line is of the hierarchy in which systemd puts units. */
+static bool is_of_systemd(const struct group_line *l)
 {
 	static const char systemd[] = "name=systemd";
 
@@ -107,7 +111,7 @@ static bool of_systemd(const struct group_line *l)
 	       (l->controllers_size == strlen(systemd) && memcmp(l->controllers, systemd, strlen(systemd)) == 0);
 }
 
-/* Returns the length of the path up to its unit, see path_of_unit(); 0: there is none. */
+/* Returns the length of the path up to its unit, see leads_to_unit(); 0: there is none. */
 static size_t unit_size(const struct group_line *l)
 {
 	const char *at = l->path, *end = l->path + l->path_size, *part;
@@ -136,11 +140,11 @@ bool control_groups_same_unit(const struct control_groups *a, const struct contr
 	const char *at = a->text;
 
 	while (next_line(&at, &first)) {
-		size_t size = of_systemd(&first) ? unit_size(&first) : 0;
+		size_t size = is_of_systemd(&first) ? unit_size(&first) : 0;
 		const char *other = b->text;
 
 		while (size && next_line(&other, &second))
-			if (of_systemd(&second) && unit_size(&second) == size &&
+			if (is_of_systemd(&second) && unit_size(&second) == size &&
 			    memcmp(first.path, second.path, size) == 0)
 				return true;
 	}
@@ -153,7 +157,7 @@ bool control_groups_of_unit(const struct control_groups *g, const char *unit, bo
 	struct group_line l;
 
 	while (next_line(&at, &l))
-		if (of_systemd(&l) && path_of_unit(&l, unit, user))
+		if (is_of_systemd(&l) && leads_to_unit(&l, unit, user))
 			return true;
 	return false;
 }

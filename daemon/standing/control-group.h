@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The control groups of a process, and the systemd unit that they are of. */
+/* The control groups of a process, and the systemd unit that it belongs to. */
 #ifndef CSIGHT_DAEMON_CONTROL_GROUP_H
 #define CSIGHT_DAEMON_CONTROL_GROUP_H
 
@@ -21,8 +21,8 @@ int control_groups_read(pid_t pid, struct control_groups *ret);
 bool control_groups_have(const struct control_groups *g, const char *group);
 
 /*
- * Returns whether the process is of this unit, a slice included. A group that a user made below one of his own units is
- * no unit. user: units of users' service managers count as well.
+ * Returns whether the process belongs to this unit, which may be a slice. A group that a user made below one of his own
+ * units is no unit. user: units of users' service managers count as well.
  */
 bool control_groups_of_unit(const struct control_groups *g, const char *unit, bool user);
 
@@ -30,8 +30,8 @@ bool control_groups_of_unit(const struct control_groups *g, const char *unit, bo
 bool control_groups_equal(const struct control_groups *a, const struct control_groups *b);
 
 /*
- * Returns whether two processes are of the same unit, whose path is the same; of one below user@UID.service, if the
- * first is of such. False: the first is of none.
+ * Returns whether two processes belong to the same unit: the paths up to it are equal. Below user@UID.service that is
+ * the user's unit. False if the first belongs to none.
  */
 bool control_groups_same_unit(const struct control_groups *a, const struct control_groups *b);
 

@@ -18,7 +18,7 @@ enum { RING_SIZE = 256 << 10 };
 struct cpu_ring {
 	struct process_events *all;
 	int cpu, fd;
-	uint64_t enabled; /* for how long, at the last tick */
+	uint64_t enabled; /* enabled time of the event at the last tick, ns */
 	struct perf_ring ring;
 	struct event *readable;
 };
@@ -29,7 +29,7 @@ struct process_events {
 	struct cpu_ring **cpus;
 	size_t n, room;
 	struct event *tick;
-	bool failing; /* since some tick a CPU's event cannot be opened, which was reported */
+	bool failing; /* the last tick could not open a CPU's event, which was logged */
 };
 
 static void close_ring(struct cpu_ring *c)

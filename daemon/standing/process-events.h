@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The kernel's events of all processes: fork, and the execution of a program. One software event of perf on each CPU
- * records them; it requires CAP_PERFMON, or what kernel.perf_event_paranoid does. Each event wakes the loop. A CPU that
- * comes online is noticed within a second. On the loop's thread.
+ * records them, which requires CAP_PERFMON unless kernel.perf_event_paranoid permits it to all. Each event wakes the
+ * loop. A CPU that comes online is noticed within a second. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_PROCESS_EVENTS_H
 #define CSIGHT_DAEMON_PROCESS_EVENTS_H

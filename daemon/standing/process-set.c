@@ -6,7 +6,7 @@
 
 #include "daemon/standing/process-set.h"
 
-/* The kernel's limit for pid_max. Pages without a process are not in memory. */
+/* The kernel's limit for pid_max. Pages of the set in which no bit was ever set take no memory. */
 enum { PIDS = 1 << 22 };
 
 struct process_set {

@@ -31,7 +31,7 @@ bool standing_methods_find(struct daemon *d, struct call *c, struct methods_subj
 	return false;
 }
 
-/* Reads the parameters. Returns false after an error reply. */
+/* Reads the parameters of Arm with a rule. Returns false after an error reply. */
 static bool get_request(struct call *c, struct standing_request *ret)
 {
 	const char *bad = "rule";
@@ -90,7 +90,7 @@ void standing_methods_arm(struct daemon *d, struct call *c, struct methods_subje
 
 	if (!get_request(c, &request))
 		return;
-	/* A process that has ended is refused by standing_add(). */
+	/* If the process has ended its start stays 0, and standing_add() refuses the rule. */
 	if (request.rule.tree)
 		proc_file_start(request.rule.tree, &request.rule.tree_start);
 	rc = standing_add(d->standing, &request, &standing, &why, &limit);

@@ -93,7 +93,7 @@ bool standing_rule_matches(const struct standing_rule *r, uid_t requester, const
 	       (!r->unit || control_groups_of_unit(&groups, r->unit, requester != 0));
 }
 
-bool standing_rule_of_program(const struct standing_rule *r)
+bool standing_rule_names_program(const struct standing_rule *r)
 {
 	return r->name || r->exe;
 }

@@ -23,7 +23,7 @@ struct standing_rule {
 	uint64_t tree_start; /* proc_file_start() of it */
 };
 
-/* What a rule sees of a process. */
+/* The properties of a process that rules compare. */
 struct standing_process {
 	pid_t pid, parent;
 	uid_t uid;
@@ -37,13 +37,13 @@ bool standing_rule_equal(const struct standing_rule *a, const struct standing_ru
 /* -EINVAL: it selects nothing, or cannot be one, for the reason in why. */
 int standing_rule_check(const struct standing_rule *r, struct reason *why);
 
-/* Returns whether the process fulfils all but tree. requester: whose rule it is. May read /proc. */
+/* Returns whether the process fulfils the rule, apart from tree. requester: the rule's user. May read /proc. */
 bool standing_rule_matches(const struct standing_rule *r, uid_t requester, const struct standing_process *p);
 
-/* True if it depends on the program that a process executes. */
-bool standing_rule_of_program(const struct standing_rule *r);
+/* True if the rule depends on the program that a process executes. */
+bool standing_rule_names_program(const struct standing_rule *r);
 
-/* Writes it for a person, as name=nginx user=33; not escaped. */
+/* Formats the rule for messages, as name=nginx user=33; not escaped. */
 void standing_rule_text(const struct standing_rule *r, char ret[STANDING_RULE_TEXT_SIZE]);
 
 /* Copies options, with their texts; the reverse. */

@@ -20,7 +20,8 @@ bool standing_sections_have(const char *section)
 	return strncmp(section, PREFIX, strlen(PREFIX)) == 0;
 }
 
-static struct standing_section *find_section(struct standing_sections *s, const char *name)
+/* Returns the section of this name, which is added if there is none; NULL: no memory. */
+static struct standing_section *find_or_add_section(struct standing_sections *s, const char *name)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->list[i].name, name) == 0)
@@ -68,7 +69,7 @@ static int set_ring_size(uint64_t *to, const char *value, struct reason *why)
 
 int standing_sections_set(struct standing_sections *s, const struct ini_entry *e, struct reason *why)
 {
-	struct standing_section *t = find_section(s, e->section + strlen(PREFIX));
+	struct standing_section *t = find_or_add_section(s, e->section + strlen(PREFIX));
 
 	if (!t)
 		return reason_set(why, -ENOMEM, "out of memory");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Standing targets of the configuration: sections [Target NAME], whose keys are the options of csight arm. They are
- * those of the user as whom csightd runs.
+ * Standing targets of the configuration: sections [Target NAME], whose keys are the options of csight arm. They belong
+ * to the user that csightd runs as.
  *
  * The functions that read settings may run on another thread than the loop's.
  */
@@ -28,10 +28,10 @@ struct standing_sections {
 /* True if the section is one of a standing target. */
 bool standing_sections_have(const char *section);
 
-/* Sets a key of a section, which the first one adds. -EINVAL, -ESRCH with a reason; -ENOMEM. */
+/* Sets a key of a section; its first key adds the section. -EINVAL, -ESRCH with a reason; -ENOMEM. */
 int standing_sections_set(struct standing_sections *s, const struct ini_entry *e, struct reason *why);
 
-/* Checks all that have been read. -EINVAL. */
+/* Checks all sections that have been read. -EINVAL. */
 int standing_sections_check(const struct standing_sections *s, struct reason *why);
 bool standing_sections_equal(const struct standing_sections *a, const struct standing_sections *b);
 void standing_sections_done(struct standing_sections *s);

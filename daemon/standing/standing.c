@@ -24,25 +24,25 @@ enum {
 	ANCESTORS_MAX = 256,
 };
 
-#define GATE_NS 1000000000ull /* at least, from one gate to the next */
+#define GATE_NS 1000000000ull /* a gate is replaced at most once in this time */
 
 struct standing_list {
 	struct standing_list_options o;
 	struct standing_head list; /* oldest first */
 	uint32_t last_id;
 	bool begun;
-	bool forking;                  /* what is considered was just forked */
+	bool forking;                  /* the process that consider() handles was just forked */
 	struct process_events *events; /* while there are rules and trace units */
-	struct event *look;            /* looks at the processes that run, */
-	DIR *proc;                     /* up to here; NULL: it does not */
-	bool again;                    /* once more then */
+	struct event *look;            /* a pass over the processes that run continues */
+	DIR *proc;                     /* where the pass continues; NULL: none is under way */
+	bool again;                    /* another pass follows */
 };
 
-/* A process of a rule, until it is armed. */
+/* A process that is being armed for a rule. */
 struct arming {
 	struct standing_list *all;
 	uint32_t rule;
-	uint32_t number; /* it waits at the gate; 0: it does not */
+	uint32_t number; /* of the process at the gate; 0: it does not wait there */
 };
 
 static void report_change(const struct standing_list *all)
@@ -65,7 +65,7 @@ static void note_failure(struct standing *s, pid_t pid, const char *name, const 
 		    s->by.uid, (unsigned long long)s->failed, s->why.text);
 }
 
-/* The target is of this rule from now on. */
+/* Makes this the rule that the target belongs to. */
 static void assign(struct standing *s, struct target *t)
 {
 	t->standing = s->id;
@@ -73,8 +73,8 @@ static void assign(struct standing *s, struct target *t)
 	report_change(s->all);
 }
 
-/* True if the parent, a process of the tree that ended, ended after this one had begun. */
-static bool of_ended_parent(const struct standing *s, const struct standing_process *p)
+/* True if the parent was a process of the tree, and ended after this process had started. */
+static bool is_of_ended_parent(const struct standing *s, const struct standing_process *p)
 {
 	const struct target *t = p->parent > 0 ? target_list_find(s->all->o.targets, p->parent, s->by.uid) : NULL;
 	uint64_t start, ticks = (uint64_t)sysconf(_SC_CLK_TCK),
@@ -84,12 +84,12 @@ static bool of_ended_parent(const struct standing *s, const struct standing_proc
 	       start <= (t->gone_ns + sleep) / (1000000000u / ticks);
 }
 
-/* Looks for the first of its ancestors that is known to be of the tree. */
+/* True if the process or one of its ancestors is known to be of the tree. */
 static bool in_tree(const struct standing *s, const struct standing_process *p)
 {
 	pid_t at = p->pid;
 
-	if (process_set_has(s->set, at) || process_set_has(s->set, p->parent) || of_ended_parent(s, p))
+	if (process_set_has(s->set, at) || process_set_has(s->set, p->parent) || is_of_ended_parent(s, p))
 		return true;
 	for (unsigned i = 0; i < ANCESTORS_MAX && at > 1; i++)
 		if (proc_file_parent(at, &at) < 0)
@@ -122,7 +122,7 @@ static struct standing_process process_of(const struct target *t)
 	};
 }
 
-/* Gives a target that runs to a rule, if it has what the rule asks for. */
+/* Gives a target that is armed to a rule, if its source satisfies the rule's options. */
 static bool take(struct standing *s, struct target *t)
 {
 	struct reason why = { "" };
@@ -135,14 +135,15 @@ static bool take(struct standing *s, struct target *t)
 	return true;
 }
 
-static void let_go(struct standing *s, uint32_t number)
+/* Lets a process that waits at the gate execute its program. */
+static void let_pass(struct standing *s, uint32_t number)
 {
 	s->arriving -= s->arriving > 0;
 	if (s->gate)
 		exec_gate_pass(s->gate, number);
 }
 
-/* A target that could not be armed is disarmed, and no rule's any more. */
+/* A target that could not be armed belongs to no rule any more. */
 static void on_armed(struct target *t, int rc, void *data)
 {
 	_cleanup_free_ struct arming *a = data;
@@ -159,12 +160,12 @@ static void on_armed(struct target *t, int rc, void *data)
 		audit_done(&s->by, AUDIT_ARM, &on);
 		report_change(s->all);
 	} else if (rc != -ESRCH && !(rc == -EACCES && a->number)) {
-		/* One whose owner is unknown before it executes the program is considered again then. */
+		/* A process at the gate may be its owner's only after the exec: it is considered again then. */
 		target_trouble(t, &trouble);
 		note_failure(s, t->pid, t->name, trouble.size ? (const char *)trouble.data : strerror(-rc));
 	}
 	if (a->number)
-		let_go(s, a->number);
+		let_pass(s, a->number);
 }
 
 static int arm(struct standing *s, struct target *t, uint32_t number)
@@ -178,7 +179,7 @@ static int arm(struct standing *s, struct target *t, uint32_t number)
 	return 0;
 }
 
-/* Makes a target of a process of the trace units; *ret is to be armed. at_exec: it waits at the gate. */
+/* Makes a process on hardware a target, which the caller arms. at_exec: the process waits at the gate. */
 static int adopt(struct standing *s, const struct standing_process *p, bool at_exec, struct target **ret)
 {
 	struct capture_options options = s->options;
@@ -201,7 +202,7 @@ static int adopt(struct standing *s, const struct standing_process *p, bool at_e
 		audit_limit(&s->by, AUDIT_ARM, &on, &limit);
 		ledger_explain(&limit, &why);
 	}
-	/* One that changes its user before it executes a program is considered again then. */
+	/* A process that was just forked, and changes its user, is considered again when it executes a program. */
 	if (rc < 0 && rc != -ESRCH && !(rc == -EACCES && s->all->forking))
 		note_failure(s, p->pid, p->name, *why.text ? why.text : strerror(-rc));
 	if (rc == 0)
@@ -209,11 +210,11 @@ static int adopt(struct standing *s, const struct standing_process *p, bool at_e
 	return rc;
 }
 
-/* What /proc says of a process. False: it has ended, or is a thread of the kernel, or csightd. */
 struct standing_text {
 	char name[CREDENTIALS_NAME_SIZE], exe[PATH_MAX];
 };
 
+/* Reads a process from /proc, with its texts in text. False: it has ended, or is a thread of the kernel, or csightd. */
 static bool read_process(pid_t pid, struct standing_text *text, struct standing_process *ret)
 {
 	struct credentials c;
@@ -239,7 +240,7 @@ static struct target *find_running(const struct standing_list *all, pid_t pid)
 	return t && t->ring.state != RING_GONE ? t : NULL;
 }
 
-static void on_let_go(struct target *t, int rc, void *data)
+static void on_disarmed(struct target *t, int rc, void *data)
 {
 	struct standing_list *all = data;
 
@@ -247,7 +248,7 @@ static void on_let_go(struct target *t, int rc, void *data)
 		report_change(all);
 }
 
-/* A process is about to execute the program of the rule; what it is now does not matter. */
+/* True if the rule will select a process that is about to execute its program: the present program does not count. */
 static bool will_be_selected(const struct standing *s, const struct standing_process *p)
 {
 	struct standing awaited = *s;
@@ -266,7 +267,7 @@ static void on_waits(void *data, pid_t pid, uint32_t number)
 	s->arriving++;
 	if (find_running(s->all, pid) || !read_process(pid, &text, &p) || !will_be_selected(s, &p) ||
 	    adopt(s, &p, true, &t) < 0 || arm(s, t, number) < 0)
-		let_go(s, number);
+		let_pass(s, number);
 }
 
 static void on_gate_closed(void *data, int rc)
@@ -278,7 +279,7 @@ static void on_gate_closed(void *data, int rc)
 	s->gate = exec_gate_free(s->gate);
 }
 
-static void open_gate(struct standing *s)
+static void make_gate(struct standing *s)
 {
 	const struct exec_gate_listener listener = { on_waits, on_gate_closed, s };
 	int fd;
@@ -293,26 +294,26 @@ static void open_gate(struct standing *s)
 		log_debug("no gate before %s", esc(s->rule.exe));
 }
 
-/* One has passed by the gate: another file may have the program's path now. */
+/* A process of the rule has passed by the gate: another file may have the program's path now. */
 static void renew_gate(struct standing *s)
 {
 	if (s->arriving == 0 && now_ns(CLOCK_MONOTONIC) - s->gate_ns > GATE_NS)
-		open_gate(s);
+		make_gate(s);
 }
 
-/* A target of a rule has executed a program: it has another name, and may be the rule's no more. */
+/* A target has executed a program: its name has changed, and its rule may not select it any more. */
 static void reconsider(struct standing_list *all, struct target *t, const struct standing_process *p)
 {
 	struct standing *s = t->standing ? standing_find(all, t->standing) : NULL;
 
 	target_renamed(t, p->name, p->exe);
-	if (!s || !standing_rule_of_program(&s->rule) || is_selected(s, p))
+	if (!s || !standing_rule_names_program(&s->rule) || is_selected(s, p))
 		return;
 	t->standing = 0;
-	target_disarm(t, on_let_go, all);
+	target_disarm(t, on_disarmed, all);
 }
 
-/* A process of the trace units runs, was forked, or executed a program. */
+/* Applies the rules to a process on hardware: one that runs, was forked, or has executed a program. */
 static void consider(struct standing_list *all, pid_t pid)
 {
 	struct standing_text text;
@@ -404,7 +405,7 @@ static void on_look(evutil_socket_t fd, short what, void *data)
 		event_add(all->look, &now);
 }
 
-/* Opens the kernel's events if a rule needs them. Without trace units, programs of the emulated one register. */
+/* Opens the kernel's events where there are trace units. Programs under the emulated one register. */
 static int open_events(struct standing_list *all, struct reason *why)
 {
 	const struct process_events_listener listener = {
@@ -416,8 +417,8 @@ static int open_events(struct standing_list *all, struct reason *why)
 	return process_events_new(all->o.base, &listener, &all->events, why);
 }
 
-/* A program of the emulated trace unit that was disarmed runs on: it is armed again. */
-static void take_registered(struct standing_list *all)
+/* Gives targets without a rule to a rule that selects them; those that were disarmed are armed again. */
+static void take_targets(struct standing_list *all)
 {
 	struct target *t, *next;
 
@@ -435,13 +436,13 @@ static void take_registered(struct standing_list *all)
 	}
 }
 
-/* One of a tree has ended. The rule ends with the last one that was recorded. */
+/* A process of a tree has ended. The rule ends when the tree's first process and all its targets have. */
 static void end_of_tree(struct standing *s, const struct target *ended)
 {
 	const struct target *t;
 	uint64_t start;
 
-	/* Without events, the number may be another process's without notice. */
+	/* Without events csightd does not see that another process gets the number. */
 	if (!s->all->events && ended->pid != s->rule.tree)
 		process_set_put(s->set, ended->pid, false);
 	if (proc_file_start(s->rule.tree, &start) == 0 && start == s->rule.tree_start && s->rule.tree != ended->pid)
@@ -559,8 +560,8 @@ int standing_add(struct standing_list *all, const struct standing_request *r, st
 	all->last_id = MAX(all->last_id, s->id);
 	TAILQ_INSERT_TAIL(&all->list, s, link);
 	if (all->begun) {
-		open_gate(s);
-		take_registered(all);
+		make_gate(s);
+		take_targets(all);
 		look_again(all);
 	}
 	report_change(all);
@@ -607,8 +608,8 @@ void standing_list_begin(struct standing_list *all)
 		log_warning("standing targets arm no program of the trace units: %s",
 			    *why.text ? why.text : strerror(-rc));
 	TAILQ_FOREACH (s, &all->list, link)
-		open_gate(s);
-	take_registered(all);
+		make_gate(s);
+	take_targets(all);
 	look_again(all);
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Standing targets: rules by which processes are armed, those that run and those that start later. A program under the
- * emulated trace unit is seen when it registers; others by the kernel's events (process-events.h). A user's rule
- * selects that user's own processes, root's any; what its targets hold is charged to the user whose rule it is.
+ * emulated trace unit is found when it registers; others by the kernel's events (process-events.h). A user's rule
+ * selects that user's own processes, root's any; what its targets use is charged to the rule's user.
  *
  * A rule of root's with a program has a gate before it (exec-gate.h), so that its processes are armed before they
  * execute it: other users' rules must not delay what others execute.
  *
- * Of several rules that select a process, the oldest has it. A rule that is removed leaves its processes armed.
+ * A process that several rules select belongs to the oldest. A rule that is removed leaves its processes armed.
  *
  * On the loop's thread.
  */
@@ -35,13 +35,13 @@ struct standing {
 	struct audit_actor by; /* whose rule it is */
 	char *section;         /* of the configuration, or NULL */
 	struct charge charge;
-	uint64_t armed;          /* processes that it has, or had */
+	uint64_t armed;          /* targets that the rule has, or had */
 	uint64_t failed;         /* processes that could not be armed */
-	struct reason why;       /* of the last one; "" */
+	struct reason why;       /* why the last of these could not; "": none */
 	struct process_set *set; /* the processes of its tree, or NULL */
 	struct exec_gate *gate;  /* before its program, or NULL */
-	unsigned arriving;       /* processes that wait there */
-	uint64_t gate_ns;        /* when it was made, CLOCK_MONOTONIC */
+	unsigned arriving;       /* processes that wait at the gate */
+	uint64_t gate_ns;        /* when the gate was made, CLOCK_MONOTONIC */
 };
 
 TAILQ_HEAD(standing_head, standing);
@@ -53,7 +53,7 @@ struct standing_list_options {
 	struct audit *audit;
 	struct trace_units *units;
 	struct target_list *targets;
-	void (*changed)(void *data); /* what is to be stored; may be NULL */
+	void (*changed)(void *data); /* the state to store has changed; may be NULL */
 	void *data;
 };
 
@@ -62,8 +62,8 @@ struct standing_list *standing_list_free(struct standing_list *all);
 const struct standing_head *standing_list_all(const struct standing_list *all);
 
 struct standing_request {
-	struct standing_rule rule;      /* is copied, */
-	struct capture_options options; /* as are these */
+	struct standing_rule rule; /* rule and options are copied */
+	struct capture_options options;
 	const struct audit_actor *by;
 	const char *section; /* or NULL */
 	uint32_t id;         /* of a rule of an earlier daemon; 0: a new one */
@@ -84,7 +84,10 @@ void standing_list_begin(struct standing_list *all);
 /* To be called when a target is armed, or has ended. */
 void standing_target(struct standing_list *all, struct target *t, enum target_change change);
 
-/* A target of an earlier daemon was one of this rule, which is set again if it is one of a tree: others match again. */
+/*
+ * Gives a target of an earlier daemon to the rule that had it, if that is of a tree. Targets of other rules are matched
+ * again.
+ */
 void standing_restore(struct standing_list *all, struct target *t, uint32_t id);
 
 #endif
