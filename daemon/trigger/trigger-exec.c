@@ -22,9 +22,9 @@ enum {
 struct running {
 	LIST_ENTRY(running) link;
 	struct trigger_exec *all;
-	struct event *event; /* its end, then a timer until the process is reaped */
+	struct event *event; /* the end of the connection, then a timer until the process is reaped */
 	uid_t uid;
-	pid_t pid; /* of csight-runner; 0: it is of its unit */
+	pid_t pid; /* of the csight-runner that csightd started; 0: its unit runs it */
 	int fd;
 };
 
@@ -117,7 +117,7 @@ static void set_environment(const struct trigger_exec *x, const struct trigger_e
 		add_number(e, "CSIGHT_TRIGGER_TID", (uint64_t)hit->tid);
 }
 
-/* Returns false if as many run as may. */
+/* False if as many commands run as are permitted for the user, or for all. */
 static bool may_run(const struct trigger_exec *x, uid_t uid)
 {
 	unsigned all = 0, users = 0;

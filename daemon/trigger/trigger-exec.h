@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The commands of triggers (the rule exec), which csight-runner runs when the snapshot of a hit is ready or raw. Each
- * user has a few at once, and all users together some more; those beyond are not run, and logged. On the loop's thread.
+ * The commands of triggers (the rule exec), which csight-runner runs when the snapshot of a hit is ready or raw. The
+ * number that run at once is limited for each user and for all; commands beyond that are not run, and logged. On the
+ * loop's thread.
  */
 #ifndef CSIGHT_DAEMON_TRIGGER_EXEC_H
 #define CSIGHT_DAEMON_TRIGGER_EXEC_H
@@ -19,9 +20,9 @@ struct trigger_exec_hit {
 	const char *command;
 	const char *snapshot; /* its ID */
 	const char *state;    /* of the snapshot */
-	pid_t pid;            /* that the snapshot is of */
+	pid_t pid;            /* of the snapshot's process */
 	uint32_t id;          /* of the trigger */
-	const char *name;     /* of its section, or NULL */
+	const char *name;     /* of the trigger's section, or NULL */
 	const char *condition;
 	bool timed;
 	uint64_t value; /* a duration in ns, if timed */
@@ -35,7 +36,7 @@ int trigger_exec_check(const struct trigger_exec *x, uid_t uid, struct reason *w
 
 void trigger_exec_run(struct trigger_exec *x, const struct trigger_exec_hit *hit);
 
-/* Commands that run go on. */
+/* Commands that run continue. */
 struct trigger_exec *trigger_exec_free(struct trigger_exec *x);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of triggers, for trigger.c and trigger-shot.c. */
+/* The list of triggers, and the functions that the files of this room share. */
 #ifndef CSIGHT_DAEMON_TRIGGER_PRIVATE_H
 #define CSIGHT_DAEMON_TRIGGER_PRIVATE_H
 
@@ -20,10 +20,10 @@ struct trigger_list {
 	bool stopping;
 };
 
-/* Decides what becomes of a hit, and counts it. */
+/* Decides whether a hit takes a snapshot, begins that, and counts the outcome. */
 void trigger_hit(struct trigger *t, const struct trigger_hit *hit);
 
-/* Lets the next hit freeze the rings, if a snapshot of it would be due. */
+/* Has the next hit freeze the rings, if the rules permit a snapshot of it now; else sets the timer to try again. */
 void trigger_hold(struct trigger *t);
 void trigger_on_timer(int fd, short what, void *data);
 
@@ -36,16 +36,16 @@ static inline void trigger_report_change(const struct trigger_list *all)
 		all->o.changed(all->o.data);
 }
 
-/* Notes the control groups of the trigger's process, if its group depends on them. -ESRCH, -ENOMEM. */
+/* Records the control groups of the trigger's process, if the rule group depends on them. -ESRCH, -ENOMEM. */
 int trigger_group_note(struct trigger *t);
 
 /*
- * Freezes the rings of the trigger's group, its own process first, and requests snapshots of the others; *ret is what
- * the process's own gets. -EDQUOT: the user's limit refused it.
+ * Freezes the rings of the trigger's group, its own process first, and requests snapshots of the other processes. *ret:
+ * the annotation for the snapshot of its own. -EDQUOT: the user's limit refused it.
  */
 int trigger_group_begin(struct trigger *t, struct annotation *ret, struct ledger_refusal *ret_limit);
 
-/* Ends the trigger, and the calls that wait for it, if nothing more can come. */
+/* Ends the trigger if it can have no more hits, and the calls that wait for it once its snapshots are settled. */
 void trigger_settle_end(struct trigger *t);
 
 /* True if the trigger waits for the end of its process. */

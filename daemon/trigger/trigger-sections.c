@@ -20,8 +20,8 @@ bool trigger_sections_have(const char *section)
 	return strncmp(section, PREFIX, strlen(PREFIX)) == 0;
 }
 
-/* Returns the section of a name, which is added if there is none; NULL: no memory. */
-static struct trigger_section *find_section(struct trigger_sections *s, const char *name)
+/* Returns the section of this name, which is added if there is none; NULL: no memory. */
+static struct trigger_section *find_or_add_section(struct trigger_sections *s, const char *name)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->list[i].name, name) == 0)
@@ -46,7 +46,7 @@ static int set_user(struct trigger_section *t, const char *value, struct reason 
 
 int trigger_sections_set(struct trigger_sections *s, const struct ini_entry *e, struct reason *why)
 {
-	struct trigger_section *t = find_section(s, e->section + strlen(PREFIX));
+	struct trigger_section *t = find_or_add_section(s, e->section + strlen(PREFIX));
 	const char *value = e->value;
 
 	if (!t)
@@ -58,7 +58,7 @@ int trigger_sections_set(struct trigger_sections *s, const struct ini_entry *e, 
 		t->program = strdup(value);
 		return t->program ? 0 : -ENOMEM;
 	}
-	/* A key without a value is one that is set. */
+	/* A key that takes no value is set by yes. */
 	if (!trigger_key_has_value(e->key) && strcmp(value, "yes") == 0)
 		value = NULL;
 	return trigger_spec_set(&t->spec, e->key, value, why);

@@ -36,19 +36,19 @@ struct trigger_sections {
 /* True if the section is one of a trigger. */
 bool trigger_sections_have(const char *section);
 
-/* Sets a key of a section, which the first one adds. -EINVAL, -ESRCH with a reason; -ENOMEM. */
+/* Sets a key of a section; its first key adds the section. -EINVAL, -ESRCH with a reason; -ENOMEM. */
 int trigger_sections_set(struct trigger_sections *s, const struct ini_entry *e, struct reason *why);
 
-/* Checks all that have been read. -EINVAL. */
+/* Checks all sections that have been read. -EINVAL. */
 int trigger_sections_check(const struct trigger_sections *s, struct reason *why);
 bool trigger_sections_equal(const struct trigger_sections *a, const struct trigger_sections *b);
 void trigger_sections_done(struct trigger_sections *s);
 
-/* A process is armed: gives it the triggers that it lacks. */
+/* Adds the triggers that a target lacks. To be called when it is armed. */
 void trigger_sections_apply(const struct trigger_sections *s, struct trigger_list *all, struct audit *audit,
 			    struct target *t);
 
-/* The settings have changed: removes the triggers of sections, and gives all processes those of today. */
+/* To be called when the settings have changed: removes the triggers of sections, and adds those of s to all targets. */
 void trigger_sections_update(const struct trigger_sections *s, struct trigger_list *all, struct audit *audit,
 			     const struct target_list *targets);
 

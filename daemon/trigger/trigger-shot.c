@@ -111,19 +111,19 @@ static void copy_ended(struct trigger_shot *s)
 
 static void on_phase(void *data, const char *phase)
 {
-	/* The rings are copied before this phase, which writes the copy. */
+	/* Before this phase, which writes the copy to the spool, the rings have been copied. */
 	if (strcmp(phase, "copying") == 0)
 		copy_ended(data);
 }
 
-/* Removes the snapshots of the shortest durations that are too many. The trigger must have one pending. */
+/* Removes snapshots beyond the rule keep, those of the shortest durations first. The trigger must have one pending. */
 static void trim_kept(struct trigger *t)
 {
 	while (t->spec.keep && t->n_kept > t->spec.keep) {
 		struct kept_snapshot *least = least_kept(t);
 		struct snapshot *s = spool_find(t->all->o.spool, least->id);
 
-		/* One that is being decoded is removed afterwards. */
+		/* A snapshot that is being decoded is removed afterwards. */
 		if (s && (s->state == SNAPSHOT_COPYING || s->state == SNAPSHOT_DECODING))
 			return;
 		*least = t->kept[--t->n_kept];

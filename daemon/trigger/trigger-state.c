@@ -22,7 +22,7 @@ static json_object *write_counts(const struct trigger *t)
 	return o;
 }
 
-/* What the source had counted at each of its places when t->hits was last updated. */
+/* Formats the source's counts of each slot at the last trigger_count(), which t->hits contains. */
 static json_object *write_slots(const struct trigger *t)
 {
 	json_object *list = json_object_new_array();
@@ -115,7 +115,7 @@ static void read_counts(struct trigger *t, json_object *o)
 		json_get_u64(o, trigger_outcome_str(i), &t->outcomes[i]);
 }
 
-/* Adds what the source has counted while no daemon read it: its counts outlast the list of places. */
+/* Adds what the source has counted while no daemon ran: its counts outlast its list. */
 static void read_slots(struct trigger *t, json_object *list)
 {
 	struct capture_source *source = t->watched->target->ring.source;
@@ -153,7 +153,7 @@ static void read_kept(struct trigger *t, json_object *list)
 	}
 }
 
-/* Returns false if it is not what trigger_state_write() made. */
+/* Parses a trigger of trigger_state_write(). Returns false if it is invalid. */
 static bool read_request(json_object *o, struct trigger_request *ret, struct audit_actor *ret_by)
 {
 	struct reason why = { "" };

@@ -8,12 +8,12 @@
 /* Returns false if a target has no trigger that remains without its caller; else *ret is a new array of them. */
 bool trigger_state_write(struct trigger_list *all, const struct target *t, json_object **ret);
 
-/* Sets the list of an earlier daemon aside: the numbers in it are not used again. */
+/* Reserves the numbers of the triggers in the list of an earlier daemon: new triggers get greater ones. */
 void trigger_state_reserve(struct trigger_list *all, json_object *list);
 
 /*
- * Adds the triggers of a list to a target, each if its user may act on the process still, and logs those that cannot
- * be added. Counts go on.
+ * Adds the triggers of a list to a target, each if its user may still act on the process, and logs those that cannot
+ * be added. Their counts continue.
  */
 void trigger_state_read(struct trigger_list *all, struct audit *audit, struct target *t, json_object *list);
 

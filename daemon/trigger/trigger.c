@@ -105,7 +105,7 @@ bool trigger_state_of(const struct trigger *t, struct capture_watch_state *ret)
 	return true;
 }
 
-static int take_slot(const struct watched_target *w, uint32_t *ret)
+static int find_free_slot(const struct watched_target *w, uint32_t *ret)
 {
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
 		if (w->list.watches[i].kind == EMU_WATCH_NONE) {
@@ -136,7 +136,7 @@ static int add_places(struct trigger *t)
 	int rc = 0;
 
 	for (size_t i = 0; i < t->n_places && rc == 0; i++) {
-		rc = take_slot(t->watched, &t->slots[i]);
+		rc = find_free_slot(t->watched, &t->slots[i]);
 		if (rc < 0)
 			break;
 		t->watched->list.watches[t->slots[i]] = watch_of(t, &t->places[i]);
@@ -242,7 +242,7 @@ void trigger_settle_end(struct trigger *t)
 	drop_ended(t->all, t->by.uid);
 }
 
-/* The source cannot watch what was added last. */
+/* The source cannot watch the list: removes or disables the triggers that have not been in effect yet. */
 static void fail_new(struct trigger_list *all, const struct watched_target *w, const struct reason *why)
 {
 	struct trigger *t, *next;
@@ -350,7 +350,7 @@ void trigger_list_ended(void *data, struct target *target)
 	if (!w)
 		return;
 	watched_target_ref(w);
-	/* Of a process that has just ended, the last hits may be unknown yet. */
+	/* The last hits of a process that has just ended may be unread. */
 	if (!watched_target_settle(w)) {
 		watched_target_unref(w);
 		return;
@@ -368,7 +368,7 @@ void trigger_list_ended(void *data, struct target *target)
 			t->hits++;
 			trigger_hit(t, &hit);
 		}
-		/* A process that was killed is known to be so only after a moment. */
+		/* How a process ended may be known only a moment later. */
 		if (target->ending.known || !trigger_of_end(t))
 			trigger_settle_end(t);
 	}
@@ -381,7 +381,7 @@ static void on_settled(void *data, struct watched_target *w)
 }
 
 /* Derives the places of an event that has a number. */
-static int number_places(struct trigger *t, struct reason *why)
+static int derive_places(struct trigger *t, struct reason *why)
 {
 	int number;
 
@@ -476,13 +476,13 @@ static int fill(struct trigger *t, const struct trigger_request *q, struct reaso
 	if (rc == 0 && q->spec.exec[0] && !q->restored)
 		rc = trigger_exec_check(all->exec, t->by.uid, why);
 	if (rc == 0)
-		rc = number_places(t, why);
+		rc = derive_places(t, why);
 	if (rc == 0)
 		rc = check_source(q->target, t, why);
 	return rc < 0 ? rc : ledger_charge(all->o.ledger, t->by.uid, LEDGER_TRIGGERS, 1, &t->charge, refusal);
 }
 
-/* In order of their numbers: one of an earlier daemon comes back after others were added. */
+/* Keeps the list in order of numbers: a trigger of an earlier daemon is restored after others were added. */
 static void insert_trigger(struct trigger_list *all, struct trigger *t)
 {
 	struct trigger *at;

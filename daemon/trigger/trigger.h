@@ -28,22 +28,22 @@ struct watched_target;
 struct daemon;
 struct control_groups;
 
-/* Where control is watched: an address, or with an inode an offset in a file that is mapped. */
+/* What is watched, as in struct emu_watch: an address, with an inode an offset in that file, or a number. */
 struct trigger_place {
 	uint64_t place, size, inode; /* size: of the function; 0: it is none */
 	uint32_t major, minor;
 	struct capture_watch_ends ends; /* of the function */
 };
 
-/* What became of a hit. */
+/* Whether a hit takes a snapshot, or why not. */
 enum trigger_outcome {
 	TRIGGER_TAKEN,
-	TRIGGER_OVER_MAX,      /* of once and max */
-	TRIGGER_TOO_SOON,      /* of every */
+	TRIGGER_OVER_MAX,      /* the rule once or max */
+	TRIGGER_TOO_SOON,      /* the rule every */
 	TRIGGER_BUSY,          /* the snapshot of an earlier hit was being taken */
-	TRIGGER_SHORT_HISTORY, /* of min-history */
-	TRIGGER_NOT_LONGEST,   /* of keep */
-	TRIGGER_OVER_LIMIT,    /* of the user */
+	TRIGGER_SHORT_HISTORY, /* the rule min-history */
+	TRIGGER_NOT_LONGEST,   /* the rule keep */
+	TRIGGER_OVER_LIMIT,    /* a limit of the user */
 	TRIGGER_FAILED,
 	TRIGGER_OUTCOMES,
 };
@@ -73,22 +73,23 @@ struct trigger {
 	struct audit_actor by;
 	struct trigger_spec spec;
 	char *condition, *rules; /* the texts of spec */
-	char *section;           /* of the configuration, which has set it; NULL: a user has */
+	char *section;           /* of the configuration, if that has set the trigger; NULL: a user has */
 	pid_t pid;
 	char *name;                     /* of the process */
-	struct watched_target *watched; /* NULL once it has ended and nothing is copied any more */
+	struct watched_target *watched; /* NULL once the trigger has ended and no copy is incomplete */
 	struct trigger_place places[TRIGGER_PLACES_MAX];
 	size_t n_places;
-	uint32_t slots[TRIGGER_PLACES_MAX]; /* of the places in the source's list, while enabled */
+	uint32_t slots[TRIGGER_PLACES_MAX]; /* of the places: indices in the source's list, while enabled */
 	size_t n_slots;
-	struct emu_watch_count since[TRIGGER_PLACES_MAX]; /* the source's counts when they began */
+	struct emu_watch_count since[TRIGGER_PLACES_MAX]; /* the source's counts at the last trigger_count() */
 	bool enabled;
-	bool attached;                    /* it ends with the call that set it */
-	bool reported;                    /* the caller knows that it is in effect */
-	bool ended;                       /* the target has, or all snapshots are taken */
-	uint64_t hits, measured, unknown; /* calls of known and unknown duration */
+	bool attached; /* it ends with the call that set it */
+	bool reported; /* the caller knows that it is in effect */
+	bool ended;    /* the target has ended, or all snapshots are taken */
+	uint64_t hits;
+	uint64_t measured, unknown; /* calls of known and of unknown duration */
 	uint64_t outcomes[TRIGGER_OUTCOMES];
-	uint64_t longest;  /* value of a hit */
+	uint64_t longest;  /* the greatest value of a hit */
 	uint64_t taken_ns; /* CLOCK_MONOTONIC of the last snapshot */
 	unsigned copying;  /* snapshots of which the copy is not complete */
 	unsigned pending;  /* snapshots that are neither ready nor raw */
@@ -108,7 +109,7 @@ struct trigger_list_options {
 	struct workqueue *capture_queue;
 	struct request_list *requests;
 	struct spool *spool;
-	struct daemon *daemon; /* for group.h */
+	struct daemon *daemon; /* for group_begin() */
 	/* A trigger was added, removed, enabled or disabled, or took a snapshot. May be NULL. */
 	void (*changed)(void *data);
 	void *data;
@@ -141,22 +142,22 @@ int trigger_add(struct trigger_list *all, const struct trigger_request *request,
 struct trigger *trigger_find(const struct trigger_list *all, uint32_t number);
 int trigger_enable(struct trigger *t, bool enabled, struct reason *why);
 
-/* Removes and frees it; calls that wait for it end. Snapshots that it has requested are completed. */
+/* Removes and frees a trigger; calls that wait for it end. Snapshots that it has requested are completed. */
 void trigger_remove(struct trigger *t);
 
 /* The caller waits until the trigger is in effect and, with more, for its snapshots. */
 void trigger_wait(struct trigger *t, struct call *c);
 
-/* Reads the counts of its places. */
+/* Brings the trigger's counts up to date with those of the source. */
 void trigger_count(struct trigger *t);
 
-/* How its places are watched; false: it has none, or is not enabled. */
+/* Describes how the places of a trigger are watched. False: it has none, or is not enabled. */
 bool trigger_state_of(const struct trigger *t, struct capture_watch_state *ret);
 
-/* There are hits in a target. */
+/* To be called when the source of a target has new hits. */
 void trigger_list_hits(void *data, struct target *t);
 
-/* The process of a target has ended; called again when it is known how. */
+/* To be called when the process of a target has ended, and again when it is known how. */
 void trigger_list_ended(void *data, struct target *t);
 
 void trigger_list_snapshot_changed(struct trigger_list *all, const struct snapshot *s, enum snapshot_change change);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The list of watch points of a target, for its triggers; and the hits that come from there. On the loop's thread.
+ * A target with the watch points of all its triggers: sets their list in its source, and reads the hits. On the loop's
+ * thread.
  */
 #ifndef CSIGHT_DAEMON_WATCHED_TARGET_H
 #define CSIGHT_DAEMON_WATCHED_TARGET_H
@@ -17,22 +18,22 @@ struct watched_target {
 	struct target *target;
 	struct workqueue *capture_queue;
 	struct capture_watch_list list;
-	uint64_t cursor; /* of hits */
+	uint64_t cursor; /* number of the last hit that was read */
 	/* The operation on the ring that sets the list and releases the rings. */
 	struct ring_op op;
 	struct work work;
 	struct capture_watch_list setting;
-	int rc;            /* of setting it */
-	struct reason why; /* of its failure */
+	int rc;            /* of the last setting of the list */
+	struct reason why; /* why that failed */
 	bool busy, sets, releases;
-	bool changed, held; /* for the next operation */
+	bool changed, held; /* the next operation sets the list; it releases the rings */
 	uint64_t changed_ns;
 	struct event *tick;
 	bool ticking;
 	void (*hit)(void *data, struct watched_target *w, const struct emu_hit *h);
-	/* The list is in effect; or some of what was changed since the last call is not, with why. */
+	/* failure NULL: the list is in effect; else some changes since the last call are not, for this reason. */
 	void (*applied)(void *data, struct watched_target *w, const struct reason *failure);
-	/* The process had ended, and all its hits are read now. */
+	/* The process has ended, and all its hits have been passed to hit(). */
 	void (*settled)(void *data, struct watched_target *w);
 	bool settling;
 	void *data;
@@ -40,7 +41,7 @@ struct watched_target {
 
 LIST_HEAD(watched_targets, watched_target);
 
-/* hit, applied and data are set by the caller. -ENOMEM. */
+/* The caller sets hit, applied, settled and data. -ENOMEM. */
 int watched_target_new(struct event_base *base, struct workqueue *capture_queue, struct target *t,
 		       struct watched_target **ret);
 struct watched_target *watched_target_ref(struct watched_target *w);
@@ -52,12 +53,10 @@ void watched_target_changed(struct watched_target *w);
 /* Lets the rings continue, if a hit has frozen them. */
 void watched_target_release(struct watched_target *w);
 
-/*
- * The process has ended: reads its hits. False: some may be unknown yet; settled() follows.
- */
+/* Reads the hits of a process that has ended. False: some may be unread; settled() follows. */
 bool watched_target_settle(struct watched_target *w);
 
-/* Reads new hits now, and again soon. */
+/* Passes new hits to hit() now, and once more after a tick. */
 void watched_target_drain(struct watched_target *w);
 
 #endif

@@ -14,7 +14,7 @@
  *
  * and the rules: once; max N; every TIME; after TIME; min-history TIME; keep N; group tree, cgroup or unit; exec
  * COMMAND. As text, keys and values are words with a blank between them; a value with blanks or quotes is in double
- *quotes, within which a backslash escapes one character. TIME is a number with a unit: ns, us, ms, s, m, h.
+ * quotes, within which a backslash escapes one character. TIME is a number with a unit: ns, us, ms, s, m, h.
  */
 #ifndef CSIGHT_TRIGGER_SPEC_H
 #define CSIGHT_TRIGGER_SPEC_H
@@ -58,7 +58,7 @@ struct trigger_spec {
 	char exec[TRIGGER_VALUE_SIZE]; /* command that is run for each snapshot; "": none */
 };
 
-/* Sets what a key says. value: NULL for none. -EINVAL, with the reason in why. */
+/* Sets the event or rule of a key. value: NULL for none. -EINVAL, with the reason in why. */
 int trigger_spec_set(struct trigger_spec *s, const char *key, const char *value, struct reason *why);
 
 /* Checks the whole. -EINVAL. */
@@ -67,14 +67,14 @@ int trigger_spec_check(const struct trigger_spec *s, struct reason *why);
 /* Parses and checks a text. -EINVAL. */
 int trigger_spec_parse(const char *text, struct trigger_spec *ret, struct reason *why);
 
-/* Append the text of the condition, and of the rules, each followed by a NUL. They parse to the same. */
+/* Append the text of the condition, and of the rules, each followed by a NUL. Parsed, they give the same spec. */
 void trigger_spec_condition(const struct trigger_spec *s, struct buf *ret);
 void trigger_spec_rules(const struct trigger_spec *s, struct buf *ret);
 
 /* True if a value belongs to the key. */
 bool trigger_key_has_value(const char *key);
 
-/* True if hits have a duration. */
+/* True if the hits of this spec have a duration. */
 static inline bool trigger_has_duration(const struct trigger_spec *s)
 {
 	return s->timed;
