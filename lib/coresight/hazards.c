@@ -106,7 +106,10 @@ static bool concerns(const struct erratum *e, uint64_t midr)
 	return (midr >> 24 & 0xff) == e->implementer && (midr >> 4 & 0xfff) == e->part && revision_of(midr) <= e->last;
 }
 
-/* False if the kernel prevents it, or may: an option is set by default. */
+/*
+ * True if nothing prevents the erratum on a CPU with TRBE: firmware, and kernels without an option for it, prevent it
+ * by hiding TRBE. Without a configuration an option counts as set, which is its default.
+ */
 static bool unprevented(const struct machine *m, const struct erratum *e)
 {
 	char option[40];

@@ -30,7 +30,7 @@ struct hazards {
 	size_t n;
 };
 
-/* Reads the root of t. Finds none where no CPU has a TRBE. */
+/* root: the directory that t was read from. Finds no hazard where no CPU has a TRBE. */
 void hazards_find(int root, const struct topology *t, struct hazards *ret);
 
 /* Returns the first one of effect HAZARD_DAMAGE, or NULL. */
