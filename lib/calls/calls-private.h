@@ -6,7 +6,9 @@
 #ifndef CSIGHT_CALLS_CALLS_PRIVATE_H
 #define CSIGHT_CALLS_CALLS_PRIVATE_H
 
+#include "lib/base/array.h"
 #include "lib/calls/event-times.h"
+#include "lib/code/unwind.h"
 
 enum { DEPTH_MAX = 1 << 16, INSTRUCTION_SIZE = 4 /* bytes, of A64 and A32 */ };
 
@@ -123,7 +125,10 @@ struct calls {
 };
 
 /* Returns true if the function of the frame, or one that it replaced, saves the stack pointer. */
-bool calls_frame_saves(const struct calls_frame *f);
+static inline bool calls_frame_saves(const struct calls_frame *f)
+{
+	return f->saved || (f->function->stack_use & UNWIND_SAVES_STACK);
+}
 
 /* kernel.c. */
 extern const struct region calls_waiting, calls_preempted;
@@ -142,12 +147,70 @@ static inline bool calls_in_syscall(const struct calls *c)
 	return c->depth && c->stack[c->depth - 1].function->kind == REGION_SYSCALL;
 }
 
-int calls_emit(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function);
+/* Marks the depth as certain. */
+int calls_set_certain(struct calls *c);
+
+static inline int calls_emit(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function)
+{
+	int rc = c->unsettled ? calls_set_certain(c) : 0;
+
+	return rc < 0 ? rc : event_times_add(&c->times, c->counts.instructions, type, kind, function, NULL);
+}
+
 int calls_emit_inlined(struct calls *c, enum call_event_type type, unsigned kind, const struct inlined *inlined);
-int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, struct calls_frame frame);
+
+/* inlined.c: emits enters of the inlined functions that the new frame on top is in. */
+int inlined_enter(struct calls *c, enum call_kind kind);
+
+/* Leaves all inlined functions of the frame on top. */
+int inlined_leave(struct calls *c, enum leave_kind kind);
+
+/* Pushes a frame. */
+static inline int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, struct calls_frame frame)
+{
+	int rc = array_reserve(c->stack, c->depth, &c->cap_stack);
+
+	if (rc < 0)
+		return rc;
+	c->stack[c->depth++] = frame;
+	c->counts.deepest = (uint32_t)MAX(c->counts.deepest, c->depth);
+	if (type == CALL_EVENT_ROOT && frame.root)
+		return calls_emit_inlined(c, type, kind, frame.root);
+	rc = calls_emit(c, type, kind, frame.function);
+	return rc < 0 || !frame.inlined ? rc : inlined_enter(c, kind);
+}
+
+/* Leaves the function on top, with those inlined in it. The frame remains. */
+static inline int calls_leave(struct calls *c, enum leave_kind kind)
+{
+	int rc = calls_top(c)->inlined ? inlined_leave(c, kind) : 0;
+
+	c->last_leave = kind;
+	return rc < 0 ? rc : calls_emit(c, CALL_EVENT_LEAVE, kind, calls_top(c)->function);
+}
+
+/* Leaves the functions of the frame on top that others tail called. */
+int calls_pop_callees(struct calls *c, enum leave_kind kind);
+
+/* Updates the uncertainty of the frames that remain, after one was left. */
+int calls_popped(struct calls *c);
 
 /* Leaves the frame on top, with its tail callers. */
-int calls_pop(struct calls *c, enum leave_kind kind);
+static inline int calls_pop(struct calls *c, enum leave_kind kind)
+{
+	int rc = calls_top(c)->n_callers ? calls_pop_callees(c, kind) : 0;
+
+	if (rc == 0)
+		rc = calls_leave(c, kind);
+	if (rc < 0)
+		return rc;
+	c->depth--;
+	while (c->n_saved && c->saved[c->n_saved - 1].depth > c->depth)
+		c->n_saved--;
+	if (kind == LEAVE_UNWOUND)
+		c->counts.unwound++;
+	return !c->uncertain_below || c->stack_uncertain ? 0 : calls_popped(c);
+}
 
 /* Makes the function on top a tail caller; another function takes its place. */
 int calls_push_callee(struct calls *c, enum call_kind kind, const struct region *function,
@@ -157,7 +220,14 @@ int calls_push_callee(struct calls *c, enum call_kind kind, const struct region 
 int calls_pop_callee(struct calls *c, enum leave_kind kind);
 
 /* Leaves frames until depth remain. The last one is left as `last`, those above it as LEAVE_UNWOUND. */
-int calls_pop_to(struct calls *c, size_t depth, enum leave_kind last);
+static inline int calls_pop_to(struct calls *c, size_t depth, enum leave_kind last)
+{
+	int rc = 0;
+
+	while (rc == 0 && c->depth > depth)
+		rc = calls_pop(c, c->depth == depth + 1 ? last : LEAVE_UNWOUND);
+	return rc;
+}
 
 /* Leaves all frames with the same kind. */
 int calls_pop_all(struct calls *c, enum leave_kind kind);
@@ -166,7 +236,19 @@ int calls_pop_all(struct calls *c, enum leave_kind kind);
  * Finds the innermost frame with this anchor; one whose return address was overwritten only if there is no other.
  * Returns the number of frames that are older than it, or SIZE_MAX.
  */
-size_t calls_find_anchor(const struct calls *c, enum anchor anchor, uint64_t address);
+static inline size_t calls_find_anchor(const struct calls *c, enum anchor anchor, uint64_t address)
+{
+	size_t overwritten = SIZE_MAX;
+
+	for (size_t i = c->depth; i-- > 0;) {
+		if (c->stack[i].anchor != anchor || c->stack[i].address != address)
+			continue;
+		if (!c->stack[i].overwritten)
+			return i;
+		overwritten = overwritten == SIZE_MAX ? i : overwritten;
+	}
+	return overwritten;
+}
 
 /* Returns how many of the lowest depth frames remain when the innermost one of this function is on top, or SIZE_MAX. */
 size_t calls_find_below(const struct calls *c, size_t depth, const struct region *function);
@@ -190,14 +272,19 @@ int calls_set_was_uncertain(struct calls *c);
 /* Marks it as uncertain until the next event, unless it is already. */
 int calls_set_unsettled(struct calls *c);
 
+/* Marks the depth as certain if no frame waits for a return to address. */
+int calls_confirm_by(struct calls *c, uint64_t address);
+
 /*
  * Marks the depth as certain if the return to address that has just been made proves it. uncertain_below: as it was
  * before the return.
  */
-int calls_confirm_return(struct calls *c, uint64_t address, size_t uncertain_below);
+static inline int calls_confirm_return(struct calls *c, uint64_t address, size_t uncertain_below)
+{
+	bool certain = !c->uncertain_below || c->stack_uncertain || c->depth >= uncertain_below;
 
-/* Marks the depth as certain. */
-int calls_set_certain(struct calls *c);
+	return certain ? 0 : calls_confirm_by(c, address);
+}
 
 /* Sets c->here to the region and inlined functions of addr. */
 static inline int calls_set_here(struct calls *c, uint64_t addr)
@@ -221,10 +308,19 @@ int arrival_transfer(struct calls *c, uint64_t addr);
 int arrival_jump(struct calls *c, uint64_t addr);
 
 /* compiled.c: returns true if r is code that a compiler made while the program ran. */
-bool compiled_region(const struct region *r);
+static inline bool compiled_region(const struct region *r)
+{
+	return r->kind == REGION_ANON || r->kind == REGION_UNKNOWN;
+}
+
+/* As compiled_exits(), for a call into the middle of a function. */
+bool compiled_exits_into(const struct calls *c);
 
 /* Returns true if the call that has brought control to addr, which c->here describes, is an exit from compiled code. */
-bool compiled_exits(const struct calls *c, uint64_t addr);
+static inline bool compiled_exits(const struct calls *c, uint64_t addr)
+{
+	return addr != c->here.region->start && compiled_exits_into(c);
+}
 
 /* Handles a jump of the frame on top, an exit, into the interpreter: leaves the compiled code. */
 int compiled_leave(struct calls *c);
@@ -238,15 +334,9 @@ int compiled_replace(struct calls *c);
 /* Returns true if a jump from the function on top may be that of a callback: compiled code that others called. */
 bool compiled_calls_back(const struct calls *c);
 
-/* inlined.c: emits enters of the inlined functions that the new frame on top is in. */
-int inlined_enter(struct calls *c, enum call_kind kind);
-
-/* Leaves all inlined functions of the frame on top. */
-int inlined_leave(struct calls *c, enum leave_kind kind);
-
 /*
- * Control of the frame on top is at addr, which c->here describes: begins the calls of inlined functions that are
- * entered there, and leaves and resumes others. backward: by a jump to a lower address within the frame.
+ * inlined.c: control of the frame on top is at addr, which c->here describes: begins the calls of inlined functions
+ * that are entered there, and leaves and resumes others. backward: by a jump to a lower address within the frame.
  */
 int inlined_arrive(struct calls *c, uint64_t addr, bool backward, enum leave_kind kind);
 
@@ -273,11 +363,17 @@ bool fibres_can_return(const struct calls *c);
 /* Saves the current stack if a switch may come back to it, and begins an unknown one. */
 int fibres_begin(struct calls *c);
 
+/* As fibres_return(), where there are candidates. */
+int fibres_return_among(struct calls *c, uint64_t address);
+
 /*
  * Handles a return to address while it is uncertain which of several stacks this is. Returns 1 if it proves to be
  * another one, whose frames have been entered and the return made; else 0.
  */
-int fibres_return(struct calls *c, uint64_t address);
+static inline int fibres_return(struct calls *c, uint64_t address)
+{
+	return c->fibres.n_candidates ? fibres_return_among(c, address) : 0;
+}
 void fibres_forget(struct calls *c);
 
 #endif

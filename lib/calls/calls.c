@@ -70,17 +70,23 @@ static enum arrival after_range(const struct element *e)
 	}
 }
 
+/* Notes in which interval of addresses control is. */
+static inline void enter_interval(struct calls *c)
+{
+	/* A move to a lower address begins another iteration of a loop; the leaves before it are final. */
+	if (c->here.start < c->last_start)
+		event_times_commit(&c->times);
+	c->last_start = c->here.start;
+	c->last_leave = LEAVE_RETURN;
+}
+
 /* Enters and leaves inlined functions of the frame on top, with control at addr. */
 static inline int update_inlined(struct calls *c, uint64_t addr, bool backward)
 {
 	const struct calls_frame *f = calls_top(c);
 	enum leave_kind kind = c->last_leave == LEAVE_UNWOUND ? LEAVE_UNWOUND : LEAVE_RETURN;
 
-	/* A move to a lower address begins another iteration of a loop; the leaves before it are final. */
-	if (c->here.start < c->last_start)
-		event_times_commit(&c->times);
-	c->last_start = c->here.start;
-	c->last_leave = LEAVE_RETURN;
+	enter_interval(c);
 	return f->function == c->here.region ? inlined_arrive(c, addr, backward, kind) : 0;
 }
 
@@ -199,7 +205,7 @@ static int on_range(struct calls *c, const struct element *e)
 		rc = arrive(c, e->range.start);
 	/* For the first range after a call or a return, a memo costs more than it saves. */
 	if (rc == 0 && !stays && is_plain(c, last_instruction(e))) {
-		rc = update_inlined(c, e->range.start, false);
+		enter_interval(c);
 	} else {
 		if (rc == 0 && !stays && has_memos(c))
 			rc = inlined_replay(c, e, last_instruction(e), false);

@@ -16,11 +16,6 @@
 
 enum { STUB_SIZE = 2 * INSTRUCTION_SIZE };
 
-bool compiled_region(const struct region *r)
-{
-	return r->kind == REGION_ANON || r->kind == REGION_UNKNOWN;
-}
-
 /*
  * Returns the index of the frame in which an interpreter jumped to the compiled code that is on top of the lowest depth
  * frames; *ret_interpreter: the function that jumped. NULL: it did so before the segment began, and the frame is the
@@ -53,13 +48,12 @@ static bool is_stub(const struct calls *c)
 		(c->successor - c->called == STUB_SIZE && compiled_region(c->stack[c->depth - 2].function)));
 }
 
-bool compiled_exits(const struct calls *c, uint64_t addr)
+bool compiled_exits_into(const struct calls *c)
 {
 	const struct region *interpreter, *to = c->here.region;
 
-	return addr != to->start && compiled_region(c->stack[c->depth - 1].function) && !compiled_region(to) &&
-	       is_stub(c) && find_interpreter(c, c->depth, &interpreter) != SIZE_MAX &&
-	       (!interpreter || interpreter == to);
+	return compiled_region(c->stack[c->depth - 1].function) && !compiled_region(to) && is_stub(c) &&
+	       find_interpreter(c, c->depth, &interpreter) != SIZE_MAX && (!interpreter || interpreter == to);
 }
 
 int compiled_leave(struct calls *c)

@@ -336,32 +336,13 @@ static int emit_pending_guessed(struct event_times *s, uint64_t pos)
 
 int event_times_prepare(struct event_times *s, uint64_t pos)
 {
-	if (s->counted)
-		count_cycles(s, pos);
-	return array_reserve(s->items, s->n, &s->capacity);
-}
-
-int event_times_add(struct event_times *s, uint64_t pos, enum call_event_type type, unsigned kind,
-		    const struct region *function, const struct inlined *inlined)
-{
 	int rc = 0;
 
 	if (s->counted)
 		count_cycles(s, pos);
 	if (s->events == EVENT_TIMES_MAX)
 		rc = emit_pending_guessed(s, pos);
-	if (rc == 0)
-		rc = array_reserve(s->items, s->n, &s->capacity);
-	if (rc < 0)
-		return rc;
-	s->items[s->n++] = (struct pending_event){ .pos = pos,
-						   .function = function,
-						   .inlined = inlined,
-						   .waits = s->waits,
-						   .type = (uint8_t)type,
-						   .kind = (uint8_t)kind };
-	s->events++;
-	return 0;
+	return rc < 0 ? rc : array_reserve(s->items, s->n, &s->capacity);
 }
 
 void event_times_add_cycles(struct event_times *s, uint64_t n)

@@ -69,10 +69,6 @@ struct event_times {
 	bool guessed; /* times were guessed since the last timestamp */
 };
 
-/* Adds a pending event; pos: instructions executed so far. */
-int event_times_add(struct event_times *s, uint64_t pos, enum call_event_type type, unsigned kind,
-		    const struct region *function, const struct inlined *inlined);
-
 /* Adds n cycles, counted since the last call. They end at the next event added. */
 void event_times_add_cycles(struct event_times *s, uint64_t n);
 
@@ -91,8 +87,27 @@ int event_times_end(struct event_times *s, uint64_t pos, uint64_t end);
  */
 bool event_times_retarget(struct event_times *s, const struct region *from, const struct region *to);
 
-/* Makes room for another item at pos. */
+/* Makes room for another item at pos: counts the cycles before it, and emits pending events if there are too many. */
 int event_times_prepare(struct event_times *s, uint64_t pos);
+
+/* Adds a pending event; pos: instructions executed so far. */
+static inline int event_times_add(struct event_times *s, uint64_t pos, enum call_event_type type, unsigned kind,
+				  const struct region *function, const struct inlined *inlined)
+{
+	bool full = s->n == s->capacity || s->events == EVENT_TIMES_MAX;
+	int rc = s->counted || full ? event_times_prepare(s, pos) : 0;
+
+	if (rc < 0)
+		return rc;
+	s->items[s->n++] = (struct pending_event){ .pos = pos,
+						   .function = function,
+						   .inlined = inlined,
+						   .waits = s->waits,
+						   .type = (uint8_t)type,
+						   .kind = (uint8_t)kind };
+	s->events++;
+	return 0;
+}
 
 /* Adds a move. event_times_fit() must have returned true. */
 static inline int event_times_add_move(struct event_times *s, uint64_t pos, const struct inlined_change *m)

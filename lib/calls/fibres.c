@@ -278,14 +278,12 @@ static bool fibre_would_return(struct fibre *f, uint64_t address)
 	return last && last->anchor == ANCHOR_RETURN && last->address == address;
 }
 
-int fibres_return(struct calls *c, uint64_t address)
+int fibres_return_among(struct calls *c, uint64_t address)
 {
 	struct fibres *f = &c->fibres;
 	size_t first = 0, left = 0, i;
 	int rc;
 
-	if (!f->n_candidates)
-		return 0;
 	while (!f->list[first].candidate)
 		first++;
 	/* The current stack is deeper than where the candidates diverge, or this is not one of their returns. */

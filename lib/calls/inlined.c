@@ -83,7 +83,7 @@ static int leave_until(struct calls *c, const struct inlined *until, enum leave_
 
 int inlined_enter(struct calls *c, enum call_kind kind)
 {
-	return calls_top(c)->inlined ? emit_enters(c, NULL, calls_top(c)->inlined, kind) : 0;
+	return emit_enters(c, NULL, calls_top(c)->inlined, kind);
 }
 
 int inlined_leave(struct calls *c, enum leave_kind kind)

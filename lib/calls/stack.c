@@ -4,21 +4,8 @@
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 #include "lib/calls/calls-private.h"
-#include "lib/code/unwind.h"
 
 enum { SAVED_PER_FRAME = 64 };
-
-bool calls_frame_saves(const struct calls_frame *f)
-{
-	return f->saved || (f->function->stack_use & UNWIND_SAVES_STACK);
-}
-
-int calls_emit(struct calls *c, enum call_event_type type, unsigned kind, const struct region *function)
-{
-	int rc = c->unsettled ? calls_set_certain(c) : 0;
-
-	return rc < 0 ? rc : event_times_add(&c->times, c->counts.instructions, type, kind, function, NULL);
-}
 
 int calls_emit_inlined(struct calls *c, enum call_event_type type, unsigned kind, const struct inlined *inlined)
 {
@@ -67,22 +54,12 @@ int calls_set_unsettled(struct calls *c)
  * The frames that are really open are a subset of c->stack. So a return to an address that only one of them waits for
  * ends that one.
  */
-int calls_confirm_return(struct calls *c, uint64_t address, size_t uncertain_below)
+int calls_confirm_by(struct calls *c, uint64_t address)
 {
-	if (!c->uncertain_below || c->stack_uncertain || c->depth >= uncertain_below)
-		return 0;
 	for (size_t i = 0; i < c->depth; i++)
 		if (c->stack[i].anchor == ANCHOR_RETURN && c->stack[i].address == address)
 			return 0;
 	return calls_set_certain(c);
-}
-
-static int leave_function(struct calls *c, enum leave_kind kind)
-{
-	int rc = inlined_leave(c, kind);
-
-	c->last_leave = kind;
-	return rc < 0 ? rc : calls_emit(c, CALL_EVENT_LEAVE, kind, calls_top(c)->function);
 }
 
 int calls_push_callee(struct calls *c, enum call_kind kind, const struct region *function,
@@ -99,14 +76,14 @@ int calls_push_callee(struct calls *c, enum call_kind kind, const struct region 
 	f->inlined = inlined;
 	f->root = NULL;
 	rc = calls_emit(c, CALL_EVENT_ENTER, kind, function);
-	return rc < 0 ? rc : inlined_enter(c, kind);
+	return rc < 0 || !inlined ? rc : inlined_enter(c, kind);
 }
 
 int calls_pop_callee(struct calls *c, enum leave_kind kind)
 {
 	struct calls_frame *f = calls_top(c);
 	const struct tail_caller *caller = &c->callers[--c->n_callers];
-	int rc = leave_function(c, kind);
+	int rc = calls_leave(c, kind);
 
 	f->n_callers--;
 	f->function = caller->function;
@@ -115,35 +92,20 @@ int calls_pop_callee(struct calls *c, enum leave_kind kind)
 	return rc;
 }
 
-int calls_pop(struct calls *c, enum leave_kind kind)
+int calls_pop_callees(struct calls *c, enum leave_kind kind)
 {
 	int rc = 0;
 
 	while (rc == 0 && calls_top(c)->n_callers)
 		rc = calls_pop_callee(c, kind);
-	if (rc == 0)
-		rc = leave_function(c, kind);
-	if (rc < 0)
-		return rc;
-	c->depth--;
-	while (c->n_saved && c->saved[c->n_saved - 1].depth > c->depth)
-		c->n_saved--;
-	if (kind == LEAVE_UNWOUND)
-		c->counts.unwound++;
-	if (!c->uncertain_below || c->stack_uncertain)
-		return 0;
+	return rc;
+}
+
+int calls_popped(struct calls *c)
+{
 	/* Frames pushed from here on are certain. */
 	c->uncertain_below = MIN(c->uncertain_below, c->depth);
 	return c->uncertain_below ? 0 : calls_set_certain(c);
-}
-
-int calls_pop_to(struct calls *c, size_t depth, enum leave_kind last)
-{
-	int rc = 0;
-
-	while (rc == 0 && c->depth > depth)
-		rc = calls_pop(c, c->depth == depth + 1 ? last : LEAVE_UNWOUND);
-	return rc;
 }
 
 int calls_pop_all(struct calls *c, enum leave_kind kind)
@@ -153,34 +115,6 @@ int calls_pop_all(struct calls *c, enum leave_kind kind)
 	while (rc == 0 && c->depth)
 		rc = calls_pop(c, kind);
 	return rc;
-}
-
-int calls_push(struct calls *c, enum call_event_type type, enum call_kind kind, struct calls_frame frame)
-{
-	int rc = array_reserve(c->stack, c->depth, &c->cap_stack);
-
-	if (rc < 0)
-		return rc;
-	c->stack[c->depth++] = frame;
-	c->counts.deepest = (uint32_t)MAX(c->counts.deepest, c->depth);
-	if (type == CALL_EVENT_ROOT && frame.root)
-		return calls_emit_inlined(c, type, kind, frame.root);
-	rc = calls_emit(c, type, kind, frame.function);
-	return rc < 0 ? rc : inlined_enter(c, kind);
-}
-
-size_t calls_find_anchor(const struct calls *c, enum anchor anchor, uint64_t address)
-{
-	size_t overwritten = SIZE_MAX;
-
-	for (size_t i = c->depth; i-- > 0;) {
-		if (c->stack[i].anchor != anchor || c->stack[i].address != address)
-			continue;
-		if (!c->stack[i].overwritten)
-			return i;
-		overwritten = overwritten == SIZE_MAX ? i : overwritten;
-	}
-	return overwritten;
 }
 
 size_t calls_find_below(const struct calls *c, size_t depth, const struct region *function)
