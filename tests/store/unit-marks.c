@@ -42,15 +42,45 @@ static void check_marks(int fd, uint64_t time, const struct marked *want, size_t
 	CHECK_EQ(store_iter_next(it, &e), 0);
 }
 
+/* Returns a store with these events of one thread. */
+static int write_store(const struct call_event *events, size_t n)
+{
+	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
+	const struct store_meta meta = { .pid = 1 };
+	int fd = memfd_create("store", MFD_CLOEXEC);
+	uint32_t thread;
+
+	CHECK_EQ(store_create(fd, &meta, &w), 0);
+	CHECK_EQ(store_thread_add(w, 1, "", &thread), 0);
+	for (size_t i = 0; i < n; i++)
+		CHECK_EQ(store_event(w, thread, &events[i]), 0);
+	CHECK_EQ(store_thread_end(w, thread, NULL), 0);
+	CHECK_EQ(store_finish(w), 0);
+	return fd;
+}
+
+/* Returns a copy of a store as if it had never been finished: without its tables. */
+static int cut_tables(int fd)
+{
+	const struct store_header none = { .version = STORE_VERSION };
+	int cut = memfd_create("cut", MFD_CLOEXEC);
+	uint8_t bytes[4096];
+	uint64_t table;
+
+	CHECK_EQ(pread(fd, &table, sizeof(table), 24), sizeof(table));
+	table = le64toh(table);
+	CHECK(table < sizeof(bytes) && pread(fd, bytes, table, 0) == (ssize_t)table);
+	io_write(cut, bytes, table);
+	CHECK_EQ(store_write_header(cut, &none), 0);
+	return cut;
+}
+
 /*
  * Segments that turn out to have been uncertain from their beginning are read as uncertain from there on: up to the
  * last such mark before a root. Marks within do not end that, and outlast it.
  */
 static void test_was_uncertain(void)
 {
-	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
-	_cleanup_close_ int fd = memfd_create("store", MFD_CLOEXEC), cut = memfd_create("cut", MFD_CLOEXEC),
-			    to = memfd_create("recovered", MFD_CLOEXEC);
 	const struct call_event events[] = {
 		{ CALL_EVENT_SEGMENT, 0, 10, 10, 0, NULL },
 		{ CALL_EVENT_ENTER, CALL_INFERRED, 10, 10, 0, &functions[0] },
@@ -78,33 +108,35 @@ static void test_was_uncertain(void)
 		{ STORE_GAP, GAP_PAUSED, 70 },      { STORE_ENTER, CALL_INFERRED, 80 },
 		{ STORE_LEAVE, LEAVE_END, 90 },
 	};
-	struct store_meta meta = { .pid = 1 };
-	struct store_header none = { .version = STORE_VERSION };
-	uint8_t bytes[4096];
-	uint64_t table, end;
-	uint32_t thread;
+	_cleanup_close_ int fd = write_store(events, ELEMENTS(events)), cut = cut_tables(fd),
+			    to = memfd_create("recovered", MFD_CLOEXEC);
+	uint64_t end;
 
-	CHECK_EQ(store_create(fd, &meta, &w), 0);
-	CHECK_EQ(store_thread_add(w, 1, "", &thread), 0);
-	for (size_t i = 0; i < ELEMENTS(events); i++)
-		CHECK_EQ(store_event(w, thread, &events[i]), 0);
-	CHECK_EQ(store_thread_end(w, thread, NULL), 0);
-	CHECK_EQ(store_finish(w), 0);
 	check_marks(fd, 0, want, ELEMENTS(want));
 	/* What began before is not returned, as with other marks. */
 	check_marks(fd, 31, want + 5, ELEMENTS(want) - 5);
-	/* A store that was never finished: the sections are made anew from the events. */
-	CHECK_EQ(pread(fd, &table, sizeof(table), 24), sizeof(table));
-	table = le64toh(table);
-	CHECK(table < sizeof(bytes) && pread(fd, bytes, table, 0) == (ssize_t)table);
-	io_write(cut, bytes, table);
-	CHECK_EQ(store_write_header(cut, &none), 0);
+	/* The sections are made anew from the events. */
 	CHECK_EQ(store_recover(cut, to, &end), 0);
 	check_marks(to, 0, want, ELEMENTS(want));
+}
+
+/* A store with a mark that readers refuse is not recovered: what is recovered is read to its end. */
+static void test_unknown_mark(void)
+{
+	const struct call_event events[] = {
+		{ CALL_EVENT_SEGMENT, 0, 10, 10, 0, NULL },
+		{ CALL_EVENT_MARK, MARK_WAS_UNCERTAIN + 1, 20, 20, 0, NULL },
+	};
+	_cleanup_close_ int fd = write_store(events, ELEMENTS(events)), cut = cut_tables(fd),
+			    to = memfd_create("recovered", MFD_CLOEXEC);
+	uint64_t end;
+
+	CHECK_EQ(store_recover(cut, to, &end), -EBADMSG);
 }
 
 int main(void)
 {
 	test_was_uncertain();
+	test_unknown_mark();
 	return unit_end();
 }
