@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prints the 99th percentile of the durations of a function, and its slowest call.
- *
+ * Prints the 99th percentile of the durations of a function, and its slowest call: slowest FUNCTION STORE
  *	cc -o slowest slowest.c $(pkg-config --cflags --libs libcsight)
- *	./slowest FUNCTION STORE
  */
 #include <csight.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@ tests_csight_unit_async_LDADD = lib/csight/libclient.la
 tests_csight_unit_notes_LDADD = lib/csight/libclient.la
 tests_csight_doctor_print_LDADD = lib/csight/libclient.la
 TESTS += tests/csight/unit-libcsight tests/csight/unit-async tests/csight/unit-notes tests/csight/notes.test tests/csight/decode.test tests/csight/doctor.test tests/csight/threads.test tests/csight/libcsight.test tests/csight/abi.test tests/csight/store.test tests/csight/examples.test tests/csight/events.test tests/csight/region.test
-EXTRA_DIST += tests/csight/decode.test tests/csight/doctor.test tests/csight/notes.test tests/csight/noted.c tests/csight/region.test tests/csight/events.test tests/csight/examples.test tests/csight/store.test tests/csight/threads.test tests/csight/libcsight.test tests/csight/abi.test tests/csight/abi-record tests/csight/libcsight.abi
+EXTRA_DIST += tests/csight/decode.test tests/csight/doctor.test tests/csight/notes.test tests/csight/noted.c tests/csight/open-alone.c tests/csight/region.test tests/csight/events.test tests/csight/examples.test tests/csight/store.test tests/csight/threads.test tests/csight/libcsight.test tests/csight/abi.test tests/csight/abi-record tests/csight/libcsight.abi
 
 # Records the binary interface of libcsight, with which abi.test compares it. For x86-64.
 record-abi: lib/csight/libcsight.la

@@ -1,41 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A traced program that makes notes, with the writer of libcsight alone (note.c), as there may be no other libraries
- * for its architecture. noted calls|threads|fork|crash|hostile N: prints what it did, then waits for a line.
+ * A traced program that makes notes, with the writer of libcsight alone (see open-alone.c).
+ * noted calls|threads|fork|crash|hostile N: prints what it did, then waits for a line.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/csight/csight-internal.h"
+#include "lib/base/util.h"
+#include "lib/csight/csight.h"
 
-/* What the rest of libcsight does for it. */
-void csight_begin_call(struct csight *c, const char *fmt, ...)
-{
-}
-
-int csight_set_error(struct csight *c, int rc, const char *fmt, ...)
-{
-	return rc;
-}
-
-int csight_set_connect_error(struct csight *c, int rc, uid_t uid)
-{
-	return rc;
-}
-
-int csight_check_peer(struct csight *c, int fd, uid_t *ret_uid)
-{
-	return 0;
-}
-
-static struct csight handle;
+static struct csight *handle;
 static volatile unsigned sum;
 
 __attribute__((noinline)) static void work(unsigned n)
@@ -48,11 +28,11 @@ __attribute__((noinline)) static void request(unsigned i)
 {
 	struct csight_span span;
 
-	csight_span_begin(&handle, &span, "request");
+	csight_span_begin(handle, &span, "request");
 	work(100 + i);
-	csight_note(&handle, "step", i);
+	csight_note(handle, "step", i);
 	work(200);
-	csight_span_end(&handle, &span, 1000 + i);
+	csight_span_end(handle, &span, 1000 + i);
 }
 
 static void *thread(void *data)
@@ -79,12 +59,12 @@ static void run_fork(void)
 {
 	pid_t child;
 
-	csight_note(&handle, "parent", 1);
+	csight_note(handle, "parent", 1);
 	child = fork();
 	if (child == 0)
-		_exit(csight_note(&handle, "child", 2) == -ECHILD ? 0 : 1);
+		_exit(csight_note(handle, "child", 2) == -ECHILD ? 0 : 1);
 	waitpid(child, (int *)&sum, 0);
-	csight_note(&handle, "status", sum);
+	csight_note(handle, "status", sum);
 }
 
 int main(int argc, char **argv)
@@ -93,15 +73,13 @@ int main(int argc, char **argv)
 	const char *what = argc > 1 ? argv[1] : "";
 	struct csight_span span;
 
-	handle.owner = getpid();
-	handle.socket = getenv("CSIGHT_SOCKET");
-	if (csight_notes_enable(&handle) < 0)
+	if (csight_open(NULL, &handle) < 0 || csight_notes_enable(handle) < 0)
 		return 2;
 	/* csightd has the memory, and has armed it, before the first note. */
-	for (int i = 0; i < 2000 && csight_note(&handle, "first", 0) != 1; i++)
+	for (int i = 0; i < 2000 && csight_note(handle, "first", 0) != 1; i++)
 		usleep(10000);
 	if (strcmp(what, "hostile") == 0)
-		csight_note(&handle,
+		csight_note(handle,
 			    "\033[31m\"\\\xff,</"
 			    "script>\n0123456789012345678901234567890123456789012345678901234567890123456789",
 			    INT64_MIN);
@@ -113,8 +91,8 @@ int main(int argc, char **argv)
 		for (unsigned i = 0; i < n; i++)
 			request(i);
 	if (strcmp(what, "crash") == 0) {
-		csight_span_begin(&handle, &span, "last");
-		csight_note(&handle, "before the crash", 7);
+		csight_span_begin(handle, &span, "last");
+		csight_note(handle, "before the crash", 7);
 		raise(SIGSEGV);
 	}
 	printf("ready\n");
