@@ -31,7 +31,7 @@ struct decode_stats {
 /* Counts an element that is not a range. */
 void decode_stats_add_other(struct decode_stats *s, const struct element *e);
 
-/* Counts a batch of NATIVE_EDGES or NATIVE_SUMS, by the sums before it and with it. */
+/* Counts a batch, by the sums before it and with it. */
 void decode_stats_add_batch(struct decode_stats *s, const struct native_batch *b, const struct native_sums *before,
 			    const struct native_sums *with);
 void decode_stats_add_engine(struct decode_stats *s, const struct engine_stats *engine);

@@ -20,6 +20,7 @@
 #include "lib/code/region-map.h"
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
+#include "lib/etm/native-runs.h"
 #include "lib/export/export.h"
 #include "lib/notes/notes.h"
 #include "lib/store/store.h"
@@ -38,7 +39,8 @@ struct output_thread {
 	struct calls *calls;
 	struct store_queue_sink to;
 	uint32_t tid;
-	bool faulted; /* its last element is a fault */
+	bool faulted;            /* its last element is a fault, unless runs.ran */
+	struct native_runs runs; /* of the current piece's batches */
 	/* The stream and the context by which its code is read. */
 	struct stream stream;
 	struct engine_context context;
@@ -346,12 +348,40 @@ static int calls_output_element(struct output *o, const struct element *e)
 		c->current->faulted = false;
 		return calls_element(c->current->calls, e);
 	}
-	if (!element_is_aside(e))
+	if (!element_is_aside(e)) {
 		c->current->faulted = output_ending_is_fault(e);
+		c->current->runs.ran = false;
+	}
 	note_context(&c->current->context, e);
 	if (e->kind == ELEM_TIMESTAMP && !e->time_unknown && c->input->clock)
 		return add_timestamp(c, e);
 	return calls_element(c->current->calls, e);
+}
+
+static int on_batch_element(void *user, const struct element *e)
+{
+	return calls_output_element(user, e);
+}
+
+static int calls_output_piece(struct output *o, const struct pd_piece *p)
+{
+	struct calls_output *c = (struct calls_output *)o;
+
+	(void)p;
+	native_runs_init(&c->current->runs, &(struct element_sink){ .element = on_batch_element, .user = o });
+	return 0;
+}
+
+static int calls_output_batch(struct output *o, const struct native_batch *b)
+{
+	struct output_thread *t = ((struct calls_output *)o)->current;
+
+	return calls_batch(t->calls, &t->runs, b);
+}
+
+static const struct native_sums *calls_output_sums(const struct output *o)
+{
+	return &((const struct calls_output *)o)->current->runs.sums;
 }
 
 static int calls_output_end(struct output *o, const struct stream *s)
@@ -364,7 +394,7 @@ static int calls_output_end(struct output *o, const struct stream *s)
 
 	if (rc < 0)
 		return rc;
-	output_ending_thread(&c->ending, s, regions, t->calls, t->faulted);
+	output_ending_thread(&c->ending, s, regions, t->calls, t->faulted && !t->runs.ran);
 	rc = calls_end(t->calls, s->ends_early ? 0 : thread_end_time(c, t->tid));
 	if (rc == 0)
 		rc = store_queue_drain(c->queue);
@@ -450,6 +480,9 @@ static void calls_output_free(struct output *o)
 static const struct output_ops calls_ops = { .format = DECODE_FORMAT_CALLS,
 					     .begin = calls_output_begin,
 					     .element = calls_output_element,
+					     .piece = calls_output_piece,
+					     .batch = calls_output_batch,
+					     .sums = calls_output_sums,
 					     .end = calls_output_end,
 					     .finish = calls_output_finish,
 					     .free = calls_output_free };

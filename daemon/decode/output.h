@@ -30,7 +30,10 @@ struct output_ops {
 	/* May be NULL: */
 	int (*piece)(struct output *o, const struct pd_piece *p); /* begin of a piece */
 	int (*packet)(struct output *o, const struct engine_packet *p);
-	/* May be called in place of element(), if all outputs of the job have it. */
+	/*
+	 * May be called in place of element(), if all outputs of the job have it. The output of calls gets batches of
+	 * NATIVE_CALLS, by its own regions.
+	 */
 	int (*batch)(struct output *o, const struct native_batch *b);
 	bool needs_sums; /* batch() accepts batches of NATIVE_SUMS, if all outputs do */
 	/* Returns the sums of all batches of the current piece, so that the caller need not add them up. */

@@ -47,7 +47,10 @@ int outputs_open(struct outputs *o, struct input *input)
 
 const struct element_regions *outputs_regions(struct outputs *o)
 {
-	return o->n == 1 && o->calls ? output_calls_regions(o->calls) : NULL;
+	const struct element_regions *regions = o->n == 1 && o->calls ? output_calls_regions(o->calls) : NULL;
+
+	o->has_regions = regions != NULL;
+	return regions;
 }
 
 int outputs_begin(struct outputs *o, const struct stream *s)
@@ -86,7 +89,7 @@ int outputs_packet(struct outputs *o, const struct engine_packet *p)
 bool outputs_take_batches(const struct outputs *o)
 {
 	for (size_t i = 0; i < o->n; i++)
-		if (!o->list[i]->ops->batch)
+		if (!o->list[i]->ops->batch || (o->list[i] == o->calls && !o->has_regions))
 			return false;
 	return true;
 }

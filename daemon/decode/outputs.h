@@ -11,6 +11,7 @@ struct outputs {
 	struct output *list[DECODER_OUTPUTS_MAX];
 	size_t n;
 	struct output *calls; /* the one made of calls, or NULL */
+	bool has_regions;     /* engines may merge ranges */
 	bool packets;         /* an output uses packets; formatting them takes longer than all other decoding */
 };
 

@@ -37,21 +37,9 @@
 #include <string.h>
 
 #include "lib/base/util.h"
-#include "lib/calls/calls-private.h"
-#include "lib/code/unwind.h"
+#include "lib/calls/arrival.h"
 
 enum { TAIL_CALLERS_MAX = 32, PLT_FIRST_SIZE = 32 /* bytes of a PLT's first entry */ };
-
-static int push_call(struct calls *c, enum call_kind kind, enum anchor anchor, uint64_t address)
-{
-	if (c->depth + c->n_callers >= DEPTH_MAX) {
-		int rc = calls_gap(c, GAP_DEPTH);
-
-		return rc < 0 ? rc : calls_segment(c);
-	}
-	return calls_push(c, CALL_EVENT_ENTER, kind,
-			  (struct calls_frame){ .function = c->here.region, .address = address, .anchor = anchor });
-}
 
 /* Replaces the frame on top by one of the function that control is in, which will return in its place. */
 static int replace_top(struct calls *c, enum leave_kind how, enum call_kind kind)
@@ -141,17 +129,9 @@ static int jump_back(struct calls *c)
 	return rc < 0 ? rc : 1;
 }
 
-/* Control is in the frame that should be on top now. If that is of another function, replaces it as CALL_ODD. */
-static int match_top(struct calls *c)
+int arrival_replace_odd(struct calls *c)
 {
-	return calls_top(c)->function == c->here.region ? 0 : replace_top(c, LEAVE_TAIL, CALL_ODD);
-}
-
-/* Returns true if the function on top had set the stack pointer to another value when it branched here. */
-static bool stack_pointer_changed(struct calls *c)
-{
-	return (calls_top(c)->function->stack_use & UNWIND_SETS_STACK) && c->has_successor &&
-	       region_moves_stack(calls_top(c)->function, c->successor - INSTRUCTION_SIZE);
+	return replace_top(c, LEAVE_TAIL, CALL_ODD);
 }
 
 /*
@@ -277,7 +257,7 @@ static int return_without_frame(struct calls *c, uint64_t addr, uint64_t at)
 
 	if (c->depth == 1 && calls_top(c)->anchor == ANCHOR_NONE) {
 		/* A return with another stack pointer may lead past some frames. */
-		rc = stack_pointer_changed(c) ? calls_set_was_uncertain(c) : 0;
+		rc = arrival_changed_stack(c) ? calls_set_was_uncertain(c) : 0;
 		if (rc == 0)
 			rc = calls_pop(c, LEAVE_RETURN);
 		return rc < 0 ? rc : push_root(c, at);
@@ -293,23 +273,6 @@ static int return_without_frame(struct calls *c, uint64_t addr, uint64_t at)
 	return rc != -ENOENT ? rc : replace_top(c, LEAVE_RETURN, CALL_ODD);
 }
 
-/* Returns from frame c->stack[depth], the innermost one whose return address control is at. */
-static int return_to_frame(struct calls *c, size_t depth, enum leave_kind last)
-{
-	bool saves = calls_frame_saves(&c->stack[depth]);
-	uint64_t addr = c->stack[depth].address;
-	size_t uncertain_below = c->uncertain_below;
-	int rc = calls_pop_to(c, depth, last);
-
-	if (rc == 0)
-		rc = match_top(c);
-	if (rc == 0)
-		rc = calls_confirm_return(c, addr, uncertain_below);
-	if (rc == 0 && calls_top(c)->exits)
-		return compiled_leave(c);
-	return rc == 0 && saves ? calls_saved_add(c, addr) : rc;
-}
-
 /* A function that a handler made the program call returns to where the program was interrupted. */
 static bool is_interrupted_at(struct calls *c, uint64_t addr)
 {
@@ -320,34 +283,41 @@ static int return_to_interrupted(struct calls *c)
 {
 	int rc = calls_pop(c, LEAVE_RETURN);
 
-	return rc < 0 ? rc : match_top(c);
+	return rc < 0 ? rc : arrival_match_top(c);
 }
 
-static int arrive_by_return(struct calls *c, uint64_t addr)
+int arrival_return_unmatched(struct calls *c, uint64_t addr)
 {
-	bool sp_changed = stack_pointer_changed(c), unknown = false;
+	int rc;
+
+	if (is_interrupted_at(c, addr))
+		return return_to_interrupted(c);
+	if (calls_top(c)->anchor != ANCHOR_RESUME)
+		return return_without_frame(c, addr, addr - INSTRUCTION_SIZE);
+	/* The handler returns to the trampoline, which asks the kernel to resume the program. */
+	rc = replace_top(c, LEAVE_RETURN, CALL_SIGNAL);
+	calls_top(c)->ended = true;
+	return rc;
+}
+
+int arrival_return_elsewhere(struct calls *c, uint64_t addr)
+{
+	int rc = fibres_switch(c, addr);
+	bool unknown = false;
 	size_t depth;
-	int rc = sp_changed ? fibres_switch(c, addr) : fibres_return(c, addr);
 
 	if (rc != 0)
-		return rc < 0 ? rc : match_top(c);
+		return rc < 0 ? rc : arrival_match_top(c);
 	/* An exception's landing pad may directly follow a call that does not return. */
-	depth = sp_changed ? find_catch_frame(c, addr, &unknown) : SIZE_MAX;
+	depth = find_catch_frame(c, addr, &unknown);
 	if (depth != SIZE_MAX)
 		return calls_pop_to(c, depth, LEAVE_UNWOUND);
 	depth = calls_find_anchor(c, ANCHOR_RETURN, addr);
 	if (depth != SIZE_MAX)
-		return return_to_frame(c, depth, LEAVE_RETURN);
-	if (is_interrupted_at(c, addr))
-		return return_to_interrupted(c);
-	if (calls_top(c)->anchor == ANCHOR_RESUME) {
-		/* The handler returns to the trampoline, which asks the kernel to resume the program. */
-		rc = replace_top(c, LEAVE_RETURN, CALL_SIGNAL);
-		calls_top(c)->ended = true;
-		return rc;
-	}
-	return sp_changed && c->depth > 1 ? leave_by_stack_change(c, addr)
-					  : return_without_frame(c, addr, addr - INSTRUCTION_SIZE);
+		return arrival_return_to(c, depth, LEAVE_RETURN);
+	if (c->depth > 1 && calls_top(c)->anchor != ANCHOR_RESUME)
+		return leave_by_stack_change(c, addr);
+	return arrival_return_unmatched(c, addr);
 }
 
 /*
@@ -378,12 +348,12 @@ int arrival_jump(struct calls *c, uint64_t addr)
 		rc = compiled_replace(c);
 	if (rc < 0)
 		return rc;
-	sp_changed = c->indirect && stack_pointer_changed(c);
+	sp_changed = c->indirect && arrival_changed_stack(c);
 	if (calls_top(c)->function == to)
 		return sp_changed ? catch_in_same_function(c, addr) : 0;
 	rc = sp_changed ? fibres_switch(c, addr) : 0;
 	if (rc != 0)
-		return rc < 0 ? rc : match_top(c);
+		return rc < 0 ? rc : arrival_match_top(c);
 	/* Go's asyncPreempt ends in BR. */
 	if (c->indirect && !sp_changed && is_interrupted_at(c, addr))
 		return return_to_interrupted(c);
@@ -395,7 +365,7 @@ int arrival_jump(struct calls *c, uint64_t addr)
 	/* Functions in assembler may return by BR. */
 	depth = calls_find_anchor(c, ANCHOR_RETURN, addr);
 	if (depth != SIZE_MAX)
-		return return_to_frame(c, depth, depth + 1 == c->depth ? LEAVE_RETURN : LEAVE_UNWOUND);
+		return arrival_return_to(c, depth, depth + 1 == c->depth ? LEAVE_RETURN : LEAVE_UNWOUND);
 	if (sp_changed)
 		return leave_by_stack_change(c, addr);
 	rc = jump_back(c);
@@ -428,7 +398,7 @@ static size_t find_handler_end(const struct calls *c, uint64_t addr)
 static int enter_handler(struct calls *c, uint64_t addr, uint64_t resume)
 {
 	c->counts.signals++;
-	return push_call(c, addr >> 63 ? CALL_KERNEL : CALL_SIGNAL, ANCHOR_RESUME, resume);
+	return arrival_push(c, addr >> 63 ? CALL_KERNEL : CALL_SIGNAL, ANCHOR_RESUME, resume);
 }
 
 /* Returns true if exec replaced the program. */
@@ -461,7 +431,7 @@ static int resume_after_handler(struct calls *c, uint64_t addr)
 	if (rc < 0)
 		return rc;
 	if (addr == resume || calls_top(c)->function == c->here.region)
-		return match_top(c);
+		return arrival_match_top(c);
 	return addr == c->here.region->start ? enter_handler(c, addr, resume) : return_without_frame(c, addr, addr);
 }
 
@@ -486,7 +456,7 @@ static int arrive_by_resume(struct calls *c, uint64_t addr)
 		depth = find_handler_end(c, addr);
 	if (depth != SIZE_MAX) {
 		rc = calls_pop_to(c, depth, LEAVE_RETURN);
-		return rc < 0 ? rc : match_top(c);
+		return rc < 0 ? rc : arrival_match_top(c);
 	}
 	if (addr == to->start || to->kind != REGION_FUNCTION)
 		return enter_handler(c, addr, c->has_successor ? c->successor : UINT64_MAX);
@@ -503,12 +473,9 @@ static int arrive_without_branch(struct calls *c, uint64_t addr)
 	return rc < 0 || !odd ? rc : calls_set_uncertain(c);
 }
 
-/* Control comes to where it was looked at last by something else than a step within the function on calls_top. */
 int arrival_transfer(struct calls *c, uint64_t addr)
 {
 	enum arrival arrival = c->arrival;
-	bool exits;
-	int rc;
 
 	c->arrival = ARRIVE_FLOW;
 	switch (arrival) {
@@ -519,18 +486,9 @@ int arrival_transfer(struct calls *c, uint64_t addr)
 		return arrive_without_branch(c, addr);
 	case ARRIVE_JUMP:
 		return arrival_jump(c, addr);
-	case ARRIVE_CALL:
-		c->counts.calls++;
-		exits = compiled_exits(c, addr);
-		rc = push_call(c, CALL_PLAIN, ANCHOR_RETURN, c->successor);
-		if (rc == 0)
-			calls_top(c)->exits = exits;
-		c->called = addr;
-		return rc;
-	case ARRIVE_RETURN:
-		return arrive_by_return(c, addr);
 	case ARRIVE_RESUME:
 		return arrive_by_resume(c, addr);
+	default:
+		return 0;
 	}
-	return 0;
 }

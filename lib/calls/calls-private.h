@@ -301,12 +301,6 @@ int calls_gap(struct calls *c, enum gap_kind kind);
 /* Begins a segment in the function that control is in. */
 int calls_segment(struct calls *c);
 
-/* arrival.c: control arrives at addr, which c->here describes, other than by a step within the function on top. */
-int arrival_transfer(struct calls *c, uint64_t addr);
-
-/* As arrival_transfer(), for a jump, or for one function that continues into the next. */
-int arrival_jump(struct calls *c, uint64_t addr);
-
 /* compiled.c: returns true if r is code that a compiler made while the program ran. */
 static inline bool compiled_region(const struct region *r)
 {

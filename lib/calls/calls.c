@@ -19,7 +19,8 @@
  * A gap leaves all frames; the next range begins a segment.
  */
 #include "lib/base/util.h"
-#include "lib/calls/calls-private.h"
+#include "lib/calls/arrival.h"
+#include "lib/etm/native-runs.h"
 
 /* Only ranges of functions that have a name can be memoised. */
 static inline bool has_memos(struct calls *c)
@@ -47,6 +48,10 @@ static inline int arrive(struct calls *c, uint64_t addr)
 	if (rc < 0)
 		return rc;
 	c->address = addr;
+	if (c->arrival == ARRIVE_CALL)
+		return arrival_call(c, addr);
+	if (c->arrival == ARRIVE_RETURN)
+		return arrival_return(c, addr);
 	if (!may_stay(c) || calls_top(c)->function != c->here.region)
 		return arrival_transfer(c, addr);
 	stay_in_top(c, addr);
@@ -195,7 +200,7 @@ static bool left_older_frames(struct calls *c, enum arrival arrival, uint64_t ad
 	       calls_top(c)->anchor == ANCHOR_NONE && region_loads_stack(calls_top(c)->function, addr);
 }
 
-static int on_range(struct calls *c, const struct element *e)
+static inline int on_range(struct calls *c, const struct element *e)
 {
 	int rc = e->torn ? calls_gap(c, GAP_BAD_IMAGE) : 0;
 	bool stays = may_stay(c), backward = stays && goes_back(c, e);
@@ -351,11 +356,10 @@ static int on_no_sync(struct calls *c, const struct element *e)
 	}
 }
 
-_apart_ static int element_slow(struct calls *c, const struct element *e)
+/* Handles an element that is not a range. */
+static int on_other(struct calls *c, const struct element *e)
 {
 	switch (e->kind) {
-	case ELEM_RANGE:
-		return on_range(c, e);
 	case ELEM_RANGE_NOPATH:
 	case ELEM_UNKNOWN_ADDRESS:
 		return calls_gap(c, GAP_NO_SYNC);
@@ -387,24 +391,47 @@ _apart_ static int element_slow(struct calls *c, const struct element *e)
 	}
 }
 
-int calls_element(void *user, const struct element *e)
+/* Handles a range, with what was memoised of it. */
+static inline __attribute__((always_inline)) int execute(struct calls *c, const struct element *e)
 {
-	struct calls *c = user;
 	int rc = 0;
 
-	/* Fast path of nearly all elements. */
-	if (e->kind == ELEM_RANGE && !e->torn && has_memos(c) && may_stay(c))
+	if (!e->torn && has_memos(c) && may_stay(c))
 		rc = inlined_replay(c, e, last_instruction(e), goes_back(c, e));
 	if (rc == 1) {
 		stay_in_top(c, e->range.start);
 		end_range(c, e);
 		rc = 0;
 	} else if (rc == 0) {
-		rc = element_slow(c, e);
+		rc = on_range(c, e);
 	}
 	if (e->has_cycles && !e->cycles_repeated)
 		event_times_add_cycles(&c->times, e->cycles);
 	return rc;
+}
+
+int calls_element(void *user, const struct element *e)
+{
+	struct calls *c = user;
+	int rc;
+
+	if (e->kind == ELEM_RANGE)
+		return execute(c, e);
+	rc = on_other(c, e);
+	if (e->has_cycles && !e->cycles_repeated)
+		event_times_add_cycles(&c->times, e->cycles);
+	return rc;
+}
+
+/* Inlined in calls_batch(): the loop of nearly all that a decode does with calls. */
+static inline __attribute__((always_inline)) int on_run(void *user, const struct element *run)
+{
+	return execute(user, run);
+}
+
+int calls_batch(struct calls *c, struct native_runs *r, const struct native_batch *b)
+{
+	return native_runs_read(r, b, on_run, c);
 }
 
 void calls_set_resolution(struct calls *c, uint64_t ns)

@@ -196,6 +196,15 @@ void calls_set_syscalls(struct calls *c, calls_syscall_fn find, void *user);
 /* Consumes one element. Timestamps must already be ns. The signature fits struct element_sink. */
 int calls_element(void *calls, const struct element *e);
 
+struct native_batch;
+struct native_runs;
+
+/*
+ * Consumes a batch of NATIVE_CALLS, without an element for each call. All but the runs goes to the sink of r, which
+ * passes on to calls_element() what it does not keep.
+ */
+int calls_batch(struct calls *c, struct native_runs *r, const struct native_batch *b);
+
 /*
  * Ends the thread's trace: leaves all open frames and emits all pending events. end: when the ring was frozen or the
  * thread ended, 0 where unknown; a thread that sleeps in a system call does so until then.

@@ -170,7 +170,7 @@ struct element_sink {
 	size_t chunk_size; /* as struct native_workers_options has it */
 	/*
 	 * Or NULL: an engine that decodes into batches (native.h) may emit those in place of elements, all of them or
-	 * none. Not with regions.
+	 * none; with regions, of NATIVE_CALLS.
 	 */
 	int (*batch)(void *user, const struct native_batch *b);
 	bool sums; /* batches of NATIVE_SUMS are enough, which are decoded the fastest */

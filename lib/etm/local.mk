@@ -17,7 +17,6 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/native-batch.c \
 	lib/etm/native-chunk.c lib/etm/native-chunk.h \
 	lib/etm/native-queue.c \
-	lib/etm/native-runs.c \
 	lib/etm/native-state.h \
 	lib/etm/native-workers.c \
 	lib/etm/native.c lib/etm/native.h \
@@ -28,4 +27,8 @@ lib_etm_libetm_la_SOURCES = \
 	lib/etm/pool.c lib/etm/pool.h \
 	lib/etm/verify.c lib/etm/verify.h \
 	lib/etm/filler.c lib/etm/filler.h
-lib_etm_libetm_la_LIBADD = lib/base/libbase.la $(OPENCSD_LIBS)
+lib_etm_libetm_la_LIBADD = lib/etm/libruns.la lib/base/libbase.la $(OPENCSD_LIBS)
+
+# For lib/calls, which needs no engine
+noinst_LTLIBRARIES += lib/etm/libruns.la
+lib_etm_libruns_la_SOURCES = lib/etm/native-runs.c lib/etm/native-runs.h

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "lib/base/util.h"
-#include "lib/etm/native.h"
+#include "lib/etm/native-runs.h"
 
 /* Behind the handle struct engine. */
 struct native_engine {
@@ -12,6 +12,7 @@ struct native_engine {
 	struct element_sink sink;
 	struct native_reader reader;
 	struct native_runs runs;
+	struct native_sink batches;
 };
 
 void native_read_batch(struct native_reader *r, const struct native_batch *batch)
@@ -196,7 +197,7 @@ static struct engine *engine_close(struct engine *handle)
 static int engine_open(const struct engine_config *config, const struct engine_memory *memory,
 		       const struct element_sink *sink, struct engine **ret)
 {
-	struct native_sink batches = { .batch = on_batch, .offsets = true };
+	struct native_sink batches = { .batch = sink->batch ? sink->batch : on_batch, .offsets = !sink->batch };
 	struct native_engine *e;
 	int rc;
 
@@ -210,14 +211,14 @@ static int engine_open(const struct engine_config *config, const struct engine_m
 	native_reader_init(&e->reader);
 	native_runs_init(&e->runs, sink);
 	if (sink->regions)
-		batches = (struct native_sink){ .batch = on_calls,
+		batches = (struct native_sink){ .batch = sink->batch ? sink->batch : on_calls,
 						.outlet = NATIVE_CALLS,
 						.region = sink->regions->number,
 						.region_user = sink->regions->user };
-	else if (sink->batch)
-		batches =
-		    (struct native_sink){ .batch = sink->batch, .outlet = sink->sums ? NATIVE_SUMS : NATIVE_EDGES };
-	batches.user = sink->batch && !sink->regions ? sink->user : e;
+	else if (sink->batch && sink->sums)
+		batches.outlet = NATIVE_SUMS;
+	batches.user = sink->batch ? sink->user : e;
+	e->batches = batches;
 	if (sink->pool)
 		rc = native_workers_open(
 		    config, memory, &batches,
@@ -238,7 +239,7 @@ static int finish_if_stopped(struct native_engine *e, int rc)
 	int emitted = 0;
 
 	if (rc == -EOPNOTSUPP && e->sink.regions)
-		emitted = native_runs_stop(&e->runs, e->workers ? native_workers_native(e->workers) : e->native);
+		emitted = native_emit_stop(e->workers ? native_workers_native(e->workers) : e->native, &e->batches);
 	return emitted < 0 ? emitted : rc;
 }
 

@@ -190,6 +190,20 @@ int native_fold_entry(struct native *e, struct memo_entry *to, uint32_t *edges, 
 	return 0;
 }
 
+int native_emit_stop(const struct native *e, const struct native_sink *sink)
+{
+	const struct native_fold *f = e->fold;
+	const struct native_call stop = { NATIVE_EVENT, f->last, f->instructions };
+
+	return sink->batch(sink->user, &(struct native_batch){ .calls = &stop,
+							       .n_calls = 1,
+							       .executed = f->instructions,
+							       .executed_blocks = f->ranges,
+							       .blocks = e->blocks.list,
+							       .n_blocks = e->blocks.n,
+							       .numbering = e->blocks.numbering });
+}
+
 int native_fold_renew(struct native *e, const struct basic_block *last)
 {
 	struct native_fold *f = e->fold;

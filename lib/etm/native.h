@@ -53,7 +53,10 @@ struct native_batch {
 	const struct native_call *calls;
 	size_t n_calls;
 	uint64_t instructions, ranges_before; /* to be added to those of calls, and to ranges */
-	/* Of NATIVE_SUMS, at the end of the batch, in this batch's count: instructions executed, and whole blocks. */
+	/*
+	 * Of NATIVE_SUMS and of native_emit_stop(), at the end of the batch, in this batch's count: instructions
+	 * executed, and whole blocks.
+	 */
 	uint64_t executed, executed_blocks;
 	const struct element *events; /* also ranges that are not whole blocks */
 	const uint64_t *successors;   /* by event: where a range's code continues, or NATIVE_UNKNOWN */
@@ -169,22 +172,7 @@ static inline uint64_t native_successor(const struct basic_block *blocks, uint32
 	return edge_is_taken(edge) ? b->target : block_end(b);
 }
 
-/* Reads batches of NATIVE_CALLS as elements: the ranges from one call to the next are one element. */
-struct native_runs {
-	struct element run; /* the current one */
-	bool begun;         /* there is one */
-	uint64_t since;     /* instructions before it */
-	uint64_t cycles;    /* within it, so far */
-	uint64_t emitted;   /* ranges, in all */
-	struct element_sink sink;
-};
-
-void native_runs_init(struct native_runs *r, const struct element_sink *sink);
-
-/* Returns what the sink returned. */
-int native_runs_batch(struct native_runs *r, const struct native_batch *b);
-
-/* Ends the current element, when its engine stopped. Returns what the sink returned. */
-int native_runs_stop(struct native_runs *r, const struct native *e);
+/* Emits the last batch of NATIVE_CALLS of an engine that has stopped: NATIVE_EVENT without an event ends what ran. */
+int native_emit_stop(const struct native *e, const struct native_sink *sink);
 
 #endif

@@ -21,7 +21,7 @@
 #include "lib/base/util.h"
 #include "lib/calls/calls.h"
 #include "lib/code/symbols.h"
-#include "lib/etm/native.h"
+#include "lib/etm/native-runs.h"
 #include "lib/etm/pool.h"
 #include "tests/etm/generate.h"
 #include "tests/etm/trace.h"
@@ -435,18 +435,35 @@ static int decode(const struct trace *t, const struct element_sink *sink, struct
 	return accept_stop(rc);
 }
 
-static int stack(const struct trace *t, struct region_map *map, const struct element_regions *regions,
-		 struct pool *pool, size_t chunk_size, struct buf *ret)
+/* Calls of batches. */
+struct stacker {
+	struct calls *calls;
+	struct native_runs runs;
+};
+
+static int on_stacker_batch(void *user, const struct native_batch *b)
+{
+	struct stacker *s = user;
+
+	return calls_batch(s->calls, &s->runs, b);
+}
+
+/* Adds the call events of a trace to ret. how: regions, pool and chunk_size; merged: by calls_batch(). */
+static int stack(const struct trace *t, struct region_map *map, const struct element_sink *how, bool merged,
+		 struct buf *ret)
 {
 	const struct calls_sink to = { on_call_event, ret };
+	struct element_sink sink = *how;
+	struct stacker stacker;
 	struct calls *calls = NULL;
-	struct element_sink sink = {
-		.element = calls_element, .regions = regions, .pool = pool, .chunk_size = chunk_size
-	};
 	int rc = calls_new(map, &to, &calls);
 
-	sink.user = calls;
-	sink.workers = pool ? pool_threads(pool) : 0;
+	sink.element = calls_element;
+	sink.user = stacker.calls = calls;
+	native_runs_init(&stacker.runs, &sink);
+	sink.batch = merged ? on_stacker_batch : NULL;
+	sink.user = merged ? (void *)&stacker : calls;
+	sink.workers = sink.pool ? pool_threads(sink.pool) : 0;
 	if (rc == 0)
 		rc = decode(t, &sink, ret);
 	if (rc == 0)
@@ -486,9 +503,12 @@ static bool check_workers(const struct trace *t, struct region_map *map, const s
 		good = good && decode(t, &sink, &got) == 0 &&
 		       same("bytes of elements by several threads", &wanted, &got, 1);
 		buf_clear(&got);
-		good = good && stack(t, map, regions, pool, ways[i].chunk_size, &got) == 0 &&
-		       same("bytes of call events by several threads", stacks, &got, 1);
-		buf_clear(&got);
+		sink = (struct element_sink){ .regions = regions, .pool = pool, .chunk_size = ways[i].chunk_size };
+		for (int merged = 0; merged < 2 && good; merged++) {
+			good = stack(t, map, &sink, merged, &got) == 0 &&
+			       same("bytes of call events by several threads", stacks, &got, 1);
+			buf_clear(&got);
+		}
 		pool_free(pool);
 	}
 	buf_done(&wanted);
@@ -499,6 +519,7 @@ static bool check_workers(const struct trace *t, struct region_map *map, const s
 static bool check_stacks(const struct trace *t, const struct buf *tallies)
 {
 	const struct element_regions regions = { number_of, NULL };
+	const struct element_sink alone_of = { .regions = &regions };
 	struct buf wanted = { 0 }, got = { 0 };
 	struct symbols *symbols = NULL;
 	struct region_map *map = NULL;
@@ -506,10 +527,15 @@ static bool check_stacks(const struct trace *t, const struct buf *tallies)
 	bool good;
 
 	if (rc == 0)
-		rc = stack(t, map, NULL, NULL, 0, &wanted);
+		rc = stack(t, map, &(struct element_sink){ 0 }, false, &wanted);
 	if (rc == 0)
-		rc = stack(t, map, &regions, NULL, 0, &got);
-	good = rc == 0 && same("bytes of call events", &wanted, &got, 1) && check_workers(t, map, &regions, &wanted);
+		rc = stack(t, map, &alone_of, false, &got);
+	good = rc == 0 && same("bytes of call events", &wanted, &got, 1);
+	buf_clear(&got);
+	if (rc == 0)
+		rc = stack(t, map, &alone_of, true, &got);
+	good = good && rc == 0 && same("bytes of call events of batches", &wanted, &got, 1) &&
+	       check_workers(t, map, &regions, &wanted);
 	buf_done(&wanted);
 	buf_done(&got);
 	region_map_free(map);

@@ -26,7 +26,7 @@ fuzz_sources = tests/fuzz/fuzz.c $(daemon_decode_libdecode_la_SOURCES) \
 	client/call-tree.h client/explanation.c client/explanation.h client/library-code.c client/library-code.h client/waker.c \
 	client/waker.h \
 	$(fuzz_daemon) $(daemon_capture_libcapture_la_SOURCES) $(lib_base_libbase_la_SOURCES) $(lib_calls_libcalls_la_SOURCES) $(lib_code_libcode_la_SOURCES) \
-	$(lib_coresight_libcoresight_alone_la_SOURCES) $(lib_emu_libemuring_la_SOURCES) $(lib_etm_libetm_la_SOURCES) \
+	$(lib_coresight_libcoresight_alone_la_SOURCES) $(lib_emu_libemuring_la_SOURCES) $(lib_etm_libetm_la_SOURCES) $(lib_etm_libruns_la_SOURCES) \
 	$(lib_export_libexport_la_SOURCES) $(lib_perfdata_libperfdata_la_SOURCES) $(lib_store_libstore_alone_la_SOURCES) $(lib_calls_libkinds_la_SOURCES) \
 	$(lib_notes_libnotes_la_SOURCES) $(lib_varlink_libvarlink_la_SOURCES) $(lib_decoder_libdecoder_alone_la_SOURCES)
 fuzz_headers = $(addprefix $(top_srcdir)/,$(filter %.h,$(fuzz_sources)) tests/fuzz/fuzz.h tests/code/dwarfgen.h tests/code/elfgen.h tests/store/storegen.h)
