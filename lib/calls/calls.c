@@ -40,18 +40,28 @@ static inline void stay_in_top(struct calls *c, uint64_t addr)
 	c->arrival = ARRIVE_FLOW;
 }
 
-/* Handles control at addr. */
-static inline int arrive(struct calls *c, uint64_t addr)
+/* Handles control at addr after a call or a return. */
+static inline int arrive_elsewhere(struct calls *c, uint64_t addr)
 {
 	int rc = calls_set_here(c, addr);
 
 	if (rc < 0)
 		return rc;
 	c->address = addr;
-	if (c->arrival == ARRIVE_CALL)
-		return arrival_call(c, addr);
-	if (c->arrival == ARRIVE_RETURN)
-		return arrival_return(c, addr);
+	return c->arrival == ARRIVE_CALL ? arrival_call(c, addr) : arrival_return(c, addr);
+}
+
+/* Handles control at addr. */
+static int arrive(struct calls *c, uint64_t addr)
+{
+	int rc;
+
+	if (c->arrival == ARRIVE_CALL || c->arrival == ARRIVE_RETURN)
+		return arrive_elsewhere(c, addr);
+	rc = calls_set_here(c, addr);
+	if (rc < 0)
+		return rc;
+	c->address = addr;
 	if (!may_stay(c) || calls_top(c)->function != c->here.region)
 		return arrival_transfer(c, addr);
 	stay_in_top(c, addr);
@@ -200,7 +210,29 @@ static bool left_older_frames(struct calls *c, enum arrival arrival, uint64_t ad
 	       calls_top(c)->anchor == ANCHOR_NONE && region_loads_stack(calls_top(c)->function, addr);
 }
 
-static inline int on_range(struct calls *c, const struct element *e)
+/* Executes a range that control has arrived at, other than within the function on top. */
+static inline int execute_elsewhere(struct calls *c, const struct element *e)
+{
+	uint64_t last = last_instruction(e);
+	int rc;
+
+	/* For the first range after a call or a return, a memo costs more than it saves. */
+	if (is_plain(c, last)) {
+		enter_interval(c);
+		return 0;
+	}
+	rc = has_memos(c) ? inlined_replay(c, e, last, false) : 0;
+	return rc == 0 ? execute_range(c, e, last, false) : MIN(rc, 0);
+}
+
+/* Ends a range, after its execution returned rc. arrival: how control arrived at it. */
+static inline int finish_range(struct calls *c, const struct element *e, enum arrival arrival, int rc)
+{
+	end_range(c, e);
+	return rc == 0 && left_older_frames(c, arrival, e->range.start) ? calls_set_was_uncertain(c) : rc;
+}
+
+static int on_range(struct calls *c, const struct element *e)
 {
 	int rc = e->torn ? calls_gap(c, GAP_BAD_IMAGE) : 0;
 	bool stays = may_stay(c), backward = stays && goes_back(c, e);
@@ -208,16 +240,9 @@ static inline int on_range(struct calls *c, const struct element *e)
 
 	if (rc == 0)
 		rc = arrive(c, e->range.start);
-	/* For the first range after a call or a return, a memo costs more than it saves. */
-	if (rc == 0 && !stays && is_plain(c, last_instruction(e))) {
-		enter_interval(c);
-	} else {
-		if (rc == 0 && !stays && has_memos(c))
-			rc = inlined_replay(c, e, last_instruction(e), false);
-		rc = rc == 0 ? execute_range(c, e, last_instruction(e), backward) : MIN(rc, 0);
-	}
-	end_range(c, e);
-	return rc == 0 && left_older_frames(c, arrival, e->range.start) ? calls_set_was_uncertain(c) : rc;
+	if (rc == 0)
+		rc = stays ? execute_range(c, e, last_instruction(e), backward) : execute_elsewhere(c, e);
+	return finish_range(c, e, arrival, rc);
 }
 
 /* Returns the number of the system call that control has just made, or -1. */
@@ -391,42 +416,45 @@ static int on_other(struct calls *c, const struct element *e)
 	}
 }
 
-/* Handles a range, with what was memoised of it. */
-static inline __attribute__((always_inline)) int execute(struct calls *c, const struct element *e)
+int calls_element(void *user, const struct element *e)
 {
+	struct calls *c = user;
 	int rc = 0;
 
-	if (!e->torn && has_memos(c) && may_stay(c))
+	/* Fast path of nearly all ranges, where functions are inlined. */
+	if (e->kind == ELEM_RANGE && !e->torn && has_memos(c) && may_stay(c))
 		rc = inlined_replay(c, e, last_instruction(e), goes_back(c, e));
 	if (rc == 1) {
 		stay_in_top(c, e->range.start);
 		end_range(c, e);
 		rc = 0;
 	} else if (rc == 0) {
-		rc = on_range(c, e);
+		rc = e->kind == ELEM_RANGE ? on_range(c, e) : on_other(c, e);
 	}
 	if (e->has_cycles && !e->cycles_repeated)
 		event_times_add_cycles(&c->times, e->cycles);
 	return rc;
 }
 
-int calls_element(void *user, const struct element *e)
-{
-	struct calls *c = user;
-	int rc;
-
-	if (e->kind == ELEM_RANGE)
-		return execute(c, e);
-	rc = on_other(c, e);
-	if (e->has_cycles && !e->cycles_repeated)
-		event_times_add_cycles(&c->times, e->cycles);
-	return rc;
-}
-
-/* Inlined in calls_batch(): the loop of nearly all that a decode does with calls. */
+/*
+ * Handles a run as calls_element() does. Inlined in calls_batch(): what a decode does with nearly all calls and
+ * returns is one loop.
+ */
 static inline __attribute__((always_inline)) int on_run(void *user, const struct element *run)
 {
-	return execute(user, run);
+	struct calls *c = user;
+	enum arrival arrival = c->arrival;
+	int rc;
+
+	if (run->torn || (arrival != ARRIVE_CALL && arrival != ARRIVE_RETURN))
+		return calls_element(c, run);
+	rc = arrive_elsewhere(c, run->range.start);
+	if (rc == 0)
+		rc = execute_elsewhere(c, run);
+	rc = finish_range(c, run, arrival, rc);
+	if (run->has_cycles)
+		event_times_add_cycles(&c->times, run->cycles);
+	return rc;
 }
 
 int calls_batch(struct calls *c, struct native_runs *r, const struct native_batch *b)

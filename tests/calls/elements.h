@@ -8,6 +8,7 @@
 #include "lib/base/util.h"
 #include "lib/calls/calls.h"
 #include "lib/code/symbols.h"
+#include "lib/etm/native-runs.h"
 #include "tests/unit.h"
 
 /* A program of functions of 0x100 bytes each, and a library mapped elsewhere. */
@@ -86,6 +87,74 @@ static struct symbols *symbols;
 static struct calls *calls;
 static struct calls_counts counts;
 
+/* Elements reach lib/calls as the engine's batches, where each range is a run of its own. */
+static bool in_batches;
+
+static struct {
+	struct native_runs runs;
+	struct basic_block blocks[3];
+	uint32_t last; /* edge */
+	uint64_t instructions, ranges;
+} batch;
+
+static int on_batch_element(void *user, const struct element *e)
+{
+	return calls_element(calls, e);
+}
+
+static void batch_begin(void)
+{
+	memset(&batch, 0, sizeof(batch));
+	native_runs_init(&batch.runs, &(struct element_sink){ .element = on_batch_element });
+}
+
+static int batch_add(uint32_t edge, uint32_t to, const struct element *event)
+{
+	const struct native_call call = { edge, to, batch.instructions };
+
+	return calls_batch(calls, &batch.runs,
+			   &(struct native_batch){ .calls = &call,
+						   .n_calls = 1,
+						   .blocks = batch.blocks,
+						   .n_blocks = ELEMENTS(batch.blocks),
+						   .events = event,
+						   .n_events = event != NULL,
+						   .ranges = &batch.ranges,
+						   .executed_blocks = batch.ranges });
+}
+
+static int batch_range(const struct element *e)
+{
+	uint32_t to = edge_block(batch.last) == 1 ? 2 : 1;
+	int rc;
+
+	batch.blocks[to] =
+	    (struct basic_block){ .start = e->range.start, .count = e->range.count, .kind = e->instr, .sub = e->sub };
+	rc = batch_add(batch.last, to | (e->torn ? NATIVE_TORN : 0), NULL);
+	batch.instructions += e->range.count;
+	batch.ranges++;
+	batch.last = make_edge(to, e->taken);
+	if (rc == 0 && e->has_cycles)
+		rc = batch_add(NATIVE_CYCLES | e->cycles, batch.last, NULL);
+	return rc;
+}
+
+static int batch_event(const struct element *e)
+{
+	int rc = batch_add(NATIVE_EVENT, batch.last, e);
+
+	if (!element_is_aside(e))
+		batch.last = 0;
+	return rc;
+}
+
+/* Ends the last run, once. */
+static void batch_end(void)
+{
+	if (in_batches)
+		log_bad = batch_add(NATIVE_EVENT, batch.last, NULL) < 0 || log_bad;
+}
+
 static void begin(void)
 {
 	enum { NAMED = 9 };
@@ -113,6 +182,7 @@ static void begin(void)
 	region_map_add(regions, &vdso);
 	region_map_add(regions, &anon);
 	calls_new(regions, &sink, &calls);
+	batch_begin();
 	log_text[0] = 0;
 	log_last = 0;
 	log_depth = 0;
@@ -121,8 +191,10 @@ static void begin(void)
 
 static void element(struct element e)
 {
-	if (calls_element(calls, &e) < 0)
-		log_bad = true;
+	bool is_block = e.kind == ELEM_RANGE && e.range.end == e.range.start + 4 * (uint64_t)e.range.count;
+	int rc = !in_batches ? calls_element(calls, &e) : is_block ? batch_range(&e) : batch_event(&e);
+
+	log_bad = log_bad || rc < 0;
 }
 
 /* A range of count instructions from start; instr and sub describe the last one. */
@@ -197,6 +269,7 @@ static void end(uint64_t time, const char *want)
 {
 	size_t length;
 
+	batch_end();
 	calls_end(calls, time);
 	counts = *calls_counts(calls);
 	length = strlen(log_text);

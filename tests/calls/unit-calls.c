@@ -126,6 +126,7 @@ static void test_torn(void)
 				  .isa = ISA_A64,
 				  .torn = true,
 				  .range = { .start = F + 8, .end = F + 12, .count = 1, .last_size = 4 } });
+	run(F + 12, 1);
 	end(0, "segment inferred:main( )gap gap:wrong code segment inferred:f( )end");
 	CHECK_EQ(counts.gaps, 1);
 }
@@ -323,6 +324,7 @@ static void test_too_deep(void)
 			log_text[0] = 0;
 		}
 	}
+	batch_end();
 	calls_end(calls, 0);
 	counts = *calls_counts(calls);
 	CHECK_EQ(counts.gaps, 1);
@@ -404,6 +406,22 @@ static void begin_times(void)
 	calls_free(calls);
 	calls_new(regions, &sink, &calls);
 	n_times = 0;
+}
+
+/* Cycles that are counted within a single range after a call. */
+static void test_cycles_of_call(void)
+{
+	begin_times();
+	timestamp(1000);
+	bl(MAIN);
+	cycles(100);
+	ret(F);
+	cycles(300);
+	run(MAIN + 4, 1);
+	cycles(200);
+	timestamp(1600);
+	end(0, "");
+	CHECK(n_times == 5 && times[2] == 1100 && times[3] == 1400);
 }
 
 /* Cycle counts are preferred to instructions; a count across a timestamp is divided. */
@@ -654,7 +672,7 @@ static void test_emulated_calls(void)
 	end(5000, "segment inferred:main( syscall( waiting( )end )end )end");
 }
 
-int main(void)
+static void test_all(void)
 {
 	test_nested();
 	test_exec();
@@ -677,9 +695,17 @@ int main(void)
 	test_too_deep();
 	test_times();
 	test_cycles();
+	test_cycles_of_call();
 	test_ties();
 	test_regions();
 	test_pauses();
 	test_emulated_calls();
+}
+
+int main(void)
+{
+	test_all();
+	in_batches = true;
+	test_all();
 	return unit_end();
 }

@@ -457,7 +457,7 @@ static void test_replaced(void)
 	CHECK_EQ(counts.unexplained, 1);
 }
 
-int main(void)
+static void test_all(void)
 {
 	test_chain();
 	test_ends();
@@ -476,5 +476,12 @@ int main(void)
 	test_callback();
 	test_return_jumps();
 	test_replaced();
+}
+
+int main(void)
+{
+	test_all();
+	in_batches = true;
+	test_all();
 	return unit_end();
 }
