@@ -2,13 +2,16 @@
 /*
  * What csight_snapshot_async() costs its caller.
  *
- *	bench-async calls PID N [EVERY_MS]	the time of N calls, one in 200 us: median, 99 %, maximum
+ *	bench-async calls PID N [EVERY_MS]	the time of N calls, one in 200 us: median, 99 %, maximum; in how many
+ *						the thread blocked or was preempted, and the times of the others
  *	bench-async server PID SECONDS		requests of 50 us one after another, of which one in 100 is slow and
- *calls it, against the same without the call, in turns: processor time a request
+ *						makes the call, against the same without it, in turns: processor
+ *						time a request
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "lib/base/util.h"
 #include "lib/csight/csight.h"
@@ -22,30 +25,49 @@ static int compare(const void *left, const void *right)
 	return (*a > *b) - (*a < *b);
 }
 
+static void print_times(uint64_t *ns, size_t n)
+{
+	qsort(ns, n, sizeof(*ns), compare);
+	if (n)
+		printf("median %.2f  99%% %.2f  99.9%% %.2f  max %.2f us", (double)ns[n / 2] / 1e3,
+		       (double)ns[n * 99 / 100] / 1e3, (double)ns[n * 999 / 1000] / 1e3, (double)ns[n - 1] / 1e3);
+}
+
 static int bench_calls(struct csight *c, pid_t pid, size_t n, uint64_t every_ms)
 {
 	struct csight_async_options o = { .size = sizeof(o), .flags = CSIGHT_NO_ARM, .every_ms = every_ms };
 	const struct timespec pause = { 0, PAUSE_NS };
 	struct csight_counts counts = { .size = sizeof(counts) };
-	uint64_t *ns = calloc(n, sizeof(*ns));
+	uint64_t *ns = calloc(n, sizeof(*ns)), *undisturbed = calloc(n, sizeof(*undisturbed)), blocked = 0,
+		 preempted = 0;
+	struct rusage before, after;
+	size_t n_undisturbed = 0;
 
-	if (!ns)
+	if (!ns || !undisturbed)
 		return 1;
 	for (size_t i = 0; i < n; i++) {
-		uint64_t from = now_ns(CLOCK_MONOTONIC);
+		uint64_t from;
 
+		getrusage(RUSAGE_THREAD, &before);
+		from = now_ns(CLOCK_MONOTONIC);
 		csight_snapshot_async(c, pid, &o, NULL);
 		ns[i] = now_ns(CLOCK_MONOTONIC) - from;
+		getrusage(RUSAGE_THREAD, &after);
+		blocked += after.ru_nvcsw != before.ru_nvcsw;
+		preempted += after.ru_nivcsw != before.ru_nivcsw;
+		if (after.ru_nvcsw == before.ru_nvcsw && after.ru_nivcsw == before.ru_nivcsw)
+			undisturbed[n_undisturbed++] = ns[i];
 		nanosleep(&pause, NULL);
 	}
-	qsort(ns, n, sizeof(*ns), compare);
 	csight_async_counts(c, &counts);
-	printf("median %.2f  99%% %.2f  99.9%% %.2f  max %.2f us  (%zu calls: %ju sent, %ju full, %ju limited, %ju "
-	       "failed)\n",
-	       (double)ns[n / 2] / 1e3, (double)ns[n * 99 / 100] / 1e3, (double)ns[n * 999 / 1000] / 1e3,
-	       (double)ns[n - 1] / 1e3, n, (uintmax_t)counts.sent, (uintmax_t)counts.full, (uintmax_t)counts.limited,
-	       (uintmax_t)counts.failed);
+	print_times(ns, n);
+	printf("  (%zu calls: %ju sent, %ju full, %ju limited, %ju failed); blocked in %ju, preempted in %ju, others ",
+	       n, (uintmax_t)counts.sent, (uintmax_t)counts.full, (uintmax_t)counts.limited, (uintmax_t)counts.failed,
+	       (uintmax_t)blocked, (uintmax_t)preempted);
+	print_times(undisturbed, n_undisturbed);
+	printf("\n");
 	free(ns);
+	free(undisturbed);
 	return 0;
 }
 
