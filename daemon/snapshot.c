@@ -79,14 +79,18 @@ void snapshot_set_reason(struct snapshot *s, const char *fmt, ...)
 {
 	va_list args;
 	char *text = NULL;
+	size_t end = REASON_MAX;
 
 	va_start(args, fmt);
 	if (vasprintf(&text, fmt, args) < 0)
 		text = NULL;
 	va_end(args);
-	/* The decoder is not trusted, and lists have the reason. */
-	if (text && strlen(text) > REASON_MAX)
-		text[REASON_MAX] = 0;
+	/* The decoder is not trusted, and lists have the reason. It ends between two characters. */
+	if (text && strlen(text) > REASON_MAX) {
+		while (end > 0 && ((unsigned char)text[end] & 0xc0) == 0x80)
+			end--;
+		text[end] = 0;
+	}
 	free(s->reason);
 	s->reason = text;
 }

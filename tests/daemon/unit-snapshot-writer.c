@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/snapshot-writer.c: the copy of a jitdump in a snapshot. */
+/* daemon/snapshot-writer.c: the copy of a jitdump in a snapshot; daemon/snapshot.c: the reason of a failed decode. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "daemon/snapshot-writer.h"
+#include "daemon/snapshot.h"
 #include "lib/base/io.h"
 #include "tests/unit.h"
 
@@ -69,6 +70,28 @@ static void check_jitdump(const char *id, uint64_t file_size, uint64_t size, uin
 	close(fd);
 }
 
+/* What is read from the state that was written is the same: no part of a character is left. */
+static void test_long_reason(void)
+{
+	struct snapshot *s = snapshot_new();
+
+	if (!s)
+		abort();
+	for (int lead = 0; lead < 3; lead++) {
+		char text[4096] = "", *at = text;
+		size_t size;
+
+		at = stpcpy(at, &"ab"[2 - lead]);
+		while (at < text + sizeof(text) - 4)
+			at = stpcpy(at, "\xe2\x86\x92");
+		snapshot_set_reason(s, "%s", text);
+		size = strlen(s->reason);
+		CHECK((size - (size_t)lead) % 3 == 0);
+		CHECK(size > 2045 && size <= 2048);
+	}
+	snapshot_unref(s);
+}
+
 int main(void)
 {
 	char command[128];
@@ -80,6 +103,7 @@ int main(void)
 	check_jitdump("grown", 5000, 3000, 3000, false);
 	check_jitdump("shrunk", 2000, 3000, 2000, true);
 	check_jitdump("long", LIMIT + 4096, LIMIT + 4096, LIMIT, true);
+	test_long_reason();
 	snprintf(command, sizeof(command), "rm -rf %s", work);
 	return system(command) || unit_end();
 }
