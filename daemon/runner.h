@@ -11,6 +11,7 @@
 #ifndef CSIGHT_DAEMON_RUNNER_H
 #define CSIGHT_DAEMON_RUNNER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "lib/base/reason.h"
@@ -36,6 +37,9 @@ int runner_start(const char *socket, const struct runner_command *command, pid_t
  * with the reason.
  */
 int runner_check(const char *socket, uid_t uid, struct reason *why);
+
+/* csight-runner's side: returns whether data is a valid request. The strings of *ret point into data. */
+bool runner_parse(const char *data, size_t size, struct runner_command *ret);
 
 /* csight-runner's side: runs the command that the client requests. Returns 0 after its end, or negative errno. */
 int runner_serve(int client, unsigned seconds);

@@ -35,8 +35,7 @@ struct run {
 	bool late;
 };
 
-/* Returns true if data is a valid request. The strings of *ret point into data. */
-static bool parse(const char *data, size_t size, struct runner_command *ret)
+bool runner_parse(const char *data, size_t size, struct runner_command *ret)
 {
 	struct runner_request r;
 	const char *strings[RUNNER_ENVIRONMENT_MAX + 2];
@@ -223,7 +222,7 @@ int runner_serve(int client, unsigned seconds)
 	n = io_receive_fds(client, message, RUNNER_MESSAGE_MAX, NULL, &none, 0);
 	if (n <= 0)
 		return n < 0 ? (int)n : -EPIPE;
-	if (!parse(message, (size_t)n, &r->command))
+	if (!runner_parse(message, (size_t)n, &r->command))
 		return -EPROTO;
 	snprintf(r->about, sizeof(r->about), "%s of uid %u: its command", r->command.about, r->command.uid);
 	rc = find_user(r);

@@ -187,6 +187,29 @@ int fuzz_perfdata(void)
 	return fd;
 }
 
+struct emu_slot *fuzz_rings(uint8_t *map, size_t size)
+{
+	struct emu_header *h = (struct emu_header *)map;
+	size_t watching = ALIGN8(sizeof(*h)), slots = watching + sizeof(struct emu_watching),
+	       log = slots + 4 * sizeof(struct emu_slot);
+
+	*h = (struct emu_header){ .magic = EMU_MAGIC,
+				  .version = EMU_VERSION,
+				  .header_size = sizeof(*h),
+				  .total_size = size,
+				  .n_rings = 4,
+				  .slot_size = sizeof(struct emu_slot),
+				  .watching_offset = watching,
+				  .slots_offset = slots,
+				  .log_offset = log,
+				  .log_size = 1024,
+				  .rings_offset = 192 << 10,
+				  .ring_size = 64 << 10,
+				  .pid = FUZZ_PID,
+				  .name = "prog" };
+	return (struct emu_slot *)(map + slots);
+}
+
 size_t fuzz_read_code(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size)
 {
 	enum { PAGE = 4096 };

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/emu/ring.h"
 #include "lib/etm/engine.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -37,6 +38,12 @@ enum { FUZZ_PID = 4000, FUZZ_BASE = 0x400000, FUZZ_CODE_WORDS = 16, FUZZ_TRACE_M
 extern const uint32_t fuzz_code[FUZZ_CODE_WORDS];
 size_t fuzz_trace(uint8_t ret[FUZZ_TRACE_MAX]);
 struct engine_config fuzz_etmv4(void);
+
+/*
+ * Writes the header of shared memory of a program under the emulated trace unit: four rings of 64 KiB, of which none is
+ * in use. Returns their slots.
+ */
+struct emu_slot *fuzz_rings(uint8_t *map, size_t size);
 
 /* Memory that repeats the program in every page, except where bit 20 of the address is set; a new version each tick. */
 size_t fuzz_read_code(void *user, const struct engine_context *context, uint64_t address, void *ret, size_t size);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Harnesses for libFuzzer, so built by clang, whatever builds everything else; nothing of it is part of all or check.
-FUZZ = code decode deframe dwarf elf jit job log messages names native notes opencsd perfdata ring snapshot spool store topology
+FUZZ = code decode deframe dwarf elf jit job log messages names native notes opencsd perfdata ring runner service snapshot spool store topology
 FUZZ_CC = clang
 FUZZ_SECONDS = 60
 # Checksums hold always: what a fuzzer changes is to be read.
@@ -13,38 +13,41 @@ EXTRA_DIST += tests/fuzz/local.mk
 check_LTLIBRARIES = tests/fuzz/libfuzz.la
 tests_fuzz_libfuzz_la_SOURCES = tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz/deframe.c tests/fuzz/dwarf.c tests/fuzz/elf.c \
 	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/jit.c tests/fuzz/job.c tests/fuzz/log.c tests/fuzz/messages.c tests/fuzz/names.c tests/fuzz/native.c \
-	tests/fuzz/notes.c tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/ring.c tests/fuzz/snapshot.c tests/fuzz/spool.c tests/fuzz/store.c tests/fuzz/topology.c
+	tests/fuzz/notes.c tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/ring.c tests/fuzz/runner.c tests/fuzz/service.c tests/fuzz/snapshot.c tests/fuzz/spool.c tests/fuzz/store.c tests/fuzz/topology.c
 tests_fuzz_libfuzz_la_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 
-# Of csightd, what reads the memory of programs and the spool.
-fuzz_daemon = daemon/annotation.c daemon/annotation.h daemon/audit.c daemon/audit.h daemon/directory-tree.c daemon/directory-tree.h daemon/fair-queue.c daemon/fair-queue.h \
-	daemon/journal.c daemon/journal.h daemon/ledger.c daemon/ledger.h daemon/notify.c daemon/notify.h daemon/snapshot.c daemon/snapshot.h daemon/spool-room.c \
-	daemon/spool-room.h daemon/spool.c daemon/spool.h daemon/target-file.c daemon/target-file.h daemon/user-queues.c \
-	daemon/user-queues.h daemon/workqueue.c daemon/workqueue.h
 fuzz_sources = tests/fuzz/fuzz.c $(daemon_decode_libdecode_la_SOURCES) \
 	client/call-groups.c client/call-groups.h client/call-list.c client/call-list.h client/call-list-typical.c client/call-tree.c \
 	client/call-tree.h client/explanation.c client/explanation.h client/library-code.c client/library-code.h client/waker.c \
 	client/waker.h \
-	$(fuzz_daemon) $(daemon_capture_libcapture_la_SOURCES) $(lib_base_libbase_la_SOURCES) $(lib_calls_libcalls_la_SOURCES) $(lib_code_libcode_la_SOURCES) \
+	$(daemon_libdaemon_la_SOURCES) daemon/runner/runner-serve.c $(lib_trigger_libtrigger_la_SOURCES) \
+	$(daemon_capture_libcapture_la_SOURCES) $(lib_base_libbase_la_SOURCES) $(lib_calls_libcalls_la_SOURCES) $(lib_code_libcode_la_SOURCES) \
 	$(lib_coresight_libcoresight_alone_la_SOURCES) $(lib_emu_libemuring_la_SOURCES) $(lib_etm_libetm_la_SOURCES) $(lib_etm_libruns_la_SOURCES) \
 	$(lib_export_libexport_la_SOURCES) $(lib_perfdata_libperfdata_la_SOURCES) $(lib_store_libstore_alone_la_SOURCES) $(lib_calls_libkinds_la_SOURCES) \
 	$(lib_notes_libnotes_la_SOURCES) $(lib_varlink_libvarlink_la_SOURCES) $(lib_decoder_libdecoder_alone_la_SOURCES)
 fuzz_headers = $(addprefix $(top_srcdir)/,$(filter %.h,$(fuzz_sources)) tests/fuzz/fuzz.h tests/code/dwarfgen.h tests/code/elfgen.h tests/store/storegen.h)
-fuzz_objects = $(patsubst %.c,fuzz/%.o,$(filter %.c,$(fuzz_sources)))
+fuzz_objects = $(patsubst %.c,fuzz/%.o,$(filter %.c,$(fuzz_sources))) fuzz/daemon/idl.o
 
 fuzz/%.o: $(top_srcdir)/%.c $(fuzz_headers)
 	$(AM_V_CC)$(MKDIR_P) $(@D) && $(FUZZ_CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(FUZZ_CFLAGS) -c -o $@ $<
+
+fuzz/daemon/idl.o: daemon/idl.c
+	$(AM_V_CC)$(MKDIR_P) $(@D) && $(FUZZ_CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(FUZZ_CFLAGS) -c -o $@ $<
+
+# The harness of csightd as a whole calls main() of csightd.
+fuzz/daemon/main.o: FUZZ_CFLAGS += -Dmain=csightd_main
+fuzz/bin/service: fuzz/daemon/main.o
 
 $(addprefix fuzz/bin/,$(FUZZ)): fuzz/bin/%: fuzz/tests/fuzz/%.o $(fuzz_objects)
 	$(AM_V_CCLD)$(MKDIR_P) fuzz/bin && $(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ \
 		$(EVENT_LIBS) $(SYSTEMD_LIBS) $(JSON_LIBS) $(OPENCSD_LIBS) $(ELF_LIBS) $(LZMA_LIBS) $(ZSTD_LIBS) $(ZLIB_LIBS) -lstdc++
 
 # One after another, each until its time is up or it finds something; what it found lies in fuzz/found. OpenCSD
-# leaks memory with each tree, and its stacks cannot be distinguished from ours.
+# leaks memory with each tree, and its stacks cannot be distinguished from ours; csightd allocates beside the harness.
 fuzz: $(addprefix fuzz/bin/,$(FUZZ))
 	@set -e; mkdir -p fuzz/found; for name in $(FUZZ); do \
 		mkdir -p fuzz/corpus/$$name; FUZZ_SEEDS=fuzz/corpus/$$name top_srcdir=$(top_srcdir) fuzz/bin/$$name; \
-		case $$name in decode | opencsd) leaks=0 ;; *) leaks=1 ;; esac; \
+		case $$name in decode | opencsd | service) leaks=0 ;; *) leaks=1 ;; esac; \
 		echo "==> $$name"; ASAN_OPTIONS=detect_leaks=$$leaks fuzz/bin/$$name $(FUZZ_RUN) -detect_leaks=$$leaks -max_total_time=$(FUZZ_SECONDS) \
 			-artifact_prefix=fuzz/found/$$name- fuzz/corpus/$$name >fuzz/$$name.log 2>&1 || \
 			{ tail -n 60 fuzz/$$name.log; exit 1; }; \

@@ -174,29 +174,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-static struct emu_slot *begin_seed(uint8_t *map)
-{
-	struct emu_header *h = (struct emu_header *)map;
-	size_t watching = ALIGN8(sizeof(*h)), slots = watching + sizeof(struct emu_watching),
-	       log = slots + 4 * sizeof(struct emu_slot);
-
-	*h = (struct emu_header){ .magic = EMU_MAGIC,
-				  .version = EMU_VERSION,
-				  .header_size = sizeof(*h),
-				  .total_size = SIZE,
-				  .n_rings = 4,
-				  .slot_size = sizeof(struct emu_slot),
-				  .watching_offset = watching,
-				  .slots_offset = slots,
-				  .log_offset = log,
-				  .log_size = 1024,
-				  .rings_offset = 192 << 10,
-				  .ring_size = 64 << 10,
-				  .pid = FUZZ_PID,
-				  .name = "prog" };
-	return (struct emu_slot *)(map + slots);
-}
-
 /* The two halves of an input. */
 static void end_seed(const uint8_t *before, const uint8_t *after)
 {
@@ -221,10 +198,10 @@ void fuzz_seeds(void)
 	struct emu_slot *slots;
 
 	fuzz_require(a && b);
-	slots = begin_seed(a);
+	slots = fuzz_rings(a, SIZE);
 	slots[0] = (struct emu_slot){ .state = EMU_IDLE, .tid = 1, .serial = 1, .name = "main", .head = 1000 };
 	slots[1] = (struct emu_slot){ .state = EMU_EXITED, .tid = 2, .serial = 1, .head = 70000, .pending = 5 };
-	slots = begin_seed(b);
+	slots = fuzz_rings(b, SIZE);
 	slots[0] = (struct emu_slot){ .state = EMU_RUNNING, .tid = 1, .serial = 1, .seen = 1, .head = 200000 };
 	slots[1] = (struct emu_slot){ .state = EMU_IDLE, .tid = 3, .serial = 2, .head = 10, .lag_ns = 7 };
 	end_seed(a, b);
