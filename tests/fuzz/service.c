@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
@@ -148,15 +149,25 @@ static void *run_csightd(void *unused)
 	abort();
 }
 
+/* True if fd becomes readable. libFuzzer's alarm interrupts poll(). */
+static bool wait_readable(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n;
+
+	while ((n = poll(&p, 1, ms)) < 0 && errno == EINTR)
+		;
+	return n == 1;
+}
+
 /* The other client calls a method, and gets its reply. */
 static void check_alive(void)
 {
 	static const char call[] = "{\"method\":\"org.varlink.service.GetInfo\"}";
-	struct pollfd p = { .fd = the.other, .events = POLLIN };
 	char reply[1024];
 
 	fuzz_require(write(the.other, call, sizeof(call)) == sizeof(call));
-	fuzz_require(poll(&p, 1, HANG_MS) == 1 && read(the.other, reply, sizeof(reply)) > 0);
+	fuzz_require(wait_readable(the.other, HANG_MS) && read(the.other, reply, sizeof(reply)) > 0);
 }
 
 static void begin(void)
@@ -224,10 +235,9 @@ static void note_id(char *reply)
 static void read_replies(int fd)
 {
 	static char reply[64 << 10];
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 	ssize_t n;
 
-	while (poll(&p, 1, QUIET_MS) == 1 && (n = read(fd, reply, sizeof(reply) - 1)) > 0) {
+	while (wait_readable(fd, QUIET_MS) && (n = read(fd, reply, sizeof(reply) - 1)) > 0) {
 		reply[n] = 0;
 		note_id(reply);
 	}
@@ -279,7 +289,6 @@ static int make_file(uint8_t kind, const uint8_t *data, size_t size)
 static void enter(const uint8_t *data, size_t size)
 {
 	int fd = connect_to(the.emu, SOCK_SEQPACKET);
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 	char reply[64];
 
 	for (size_t n = 0; size > 1 && n < MESSAGES; n++) {
@@ -292,7 +301,7 @@ static void enter(const uint8_t *data, size_t size)
 		size -= 1 + length;
 	}
 	shutdown(fd, SHUT_WR);
-	while (poll(&p, 1, QUIET_MS) == 1 && read(fd, reply, sizeof(reply)) > 0)
+	while (wait_readable(fd, QUIET_MS) && read(fd, reply, sizeof(reply)) > 0)
 		;
 	close(fd);
 }
