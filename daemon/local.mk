@@ -86,6 +86,15 @@ pkglibexec_PROGRAMS += csight-keeper
 csight_keeper_SOURCES = daemon/keeper/main.c daemon/keeper/protocol.h
 csight_keeper_LDADD = daemon/libdaemon.la daemon/capture/libcapture.la lib/base/libbase.la $(SYSTEMD_LIBS)
 
+# Its module, apart from main(), which a test links.
+noinst_LTLIBRARIES += daemon/kernel/libkernel.la
+daemon_kernel_libkernel_la_SOURCES = daemon/kernel/kallsyms.c daemon/kernel/kallsyms.h \
+	daemon/kernel/kernel-copy.c daemon/kernel/kernel-copy.h daemon/kernel/protocol.h
+daemon_kernel_libkernel_la_LIBADD = lib/code/libcode.la lib/base/libbase.la
+pkglibexec_PROGRAMS += csight-kernel
+csight_kernel_SOURCES = daemon/kernel/main.c
+csight_kernel_LDADD = daemon/kernel/libkernel.la daemon/libdaemon.la $(SYSTEMD_LIBS)
+
 pkglibexec_PROGRAMS += csight-opener
 csight_opener_SOURCES = daemon/opener/main.c
 csight_opener_LDADD = daemon/libdaemon.la $(SYSTEMD_LIBS)

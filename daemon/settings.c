@@ -42,6 +42,7 @@ static const struct setting keys[] = {
 	{ "decoder", KIND_PATH, FIELD(decoder), .fixed = true },
 	{ "opener", KIND_PATH, FIELD(opener), .fixed = true },
 	{ "runner", KIND_PATH, FIELD(runner), .fixed = true },
+	{ "kernel", KIND_PATH, FIELD(kernel), .fixed = true },
 	{ "sink", KIND_TEXT, FIELD(sink), .fixed = true },
 	{ "shared-sink", KIND_TEXT, FIELD(shared_sink) },
 	{ "ring-size", KIND_BYTES, FIELD(ring_size), 8 << 10, 1 << 30 },
@@ -489,6 +490,7 @@ static int set_default_paths(struct settings *s)
 		strcpy(s->decoder, SYSTEM_DECODER);
 		strcpy(s->opener, SYSTEM_OPENER);
 		strcpy(s->runner, SYSTEM_RUNNER);
+		strcpy(s->kernel, SYSTEM_KERNEL);
 		if (!s->config[0])
 			strcpy(s->config, SYSCONFDIR "/csight/csightd.conf");
 		return 0;

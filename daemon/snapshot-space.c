@@ -41,6 +41,11 @@ static uint64_t perf_map_size(const struct snapshot_writer *sw)
 	return size;
 }
 
+bool snapshot_space_has_kernel(const struct snapshot_writer *sw)
+{
+	return sw->copy->kernel.size && sw->target->uid == 0;
+}
+
 uint64_t snapshot_space_need(const struct snapshot_writer *sw)
 {
 	const struct capture_copy *c = sw->copy;
@@ -55,6 +60,8 @@ uint64_t snapshot_space_need(const struct snapshot_writer *sw)
 		need += c->rings[n].size + c->rings[n].n_slices * 128;
 	if (c->jitdump.fd >= 0)
 		need += MIN(c->jitdump.size, (uint64_t)SNAPSHOT_JITDUMP_MAX);
+	if (snapshot_space_has_kernel(sw))
+		need += c->kernel.size;
 	for (size_t n = 0; n < sw->log.n_images; n++)
 		need += image_need(sw, &sw->log.images[n], &copied);
 	return need;

@@ -11,6 +11,12 @@ enum {
 	SNAPSHOT_COPY_ALL_MAX = 256 << 20, /* bytes of all deleted files */
 };
 
+/*
+ * True if the snapshot gets the kernel's code, which only root may see. The same answer decides whether its size is
+ * claimed and whether it is written.
+ */
+bool snapshot_space_has_kernel(const struct snapshot_writer *sw);
+
 /* Returns the most bytes that the directory of the snapshot takes. The log must be read. */
 uint64_t snapshot_space_need(const struct snapshot_writer *sw);
 

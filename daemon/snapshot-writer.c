@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
@@ -22,6 +23,9 @@
 #include "lib/base/util.h"
 #include "lib/perfdata/sums.h"
 #include "lib/perfdata/write.h"
+
+/* perf's name of the kernel among mapped files; that of its mapping ends with the symbol where it begins. */
+static const char kernel_path[] = "[kernel.kallsyms]";
 
 static void add_missing(struct snapshot_writer *sw, const char *fmt, ...) _printf_(2, 3);
 
@@ -166,6 +170,25 @@ static int add_perf_map(struct snapshot_writer *sw, int dir, json_object *spec, 
 	return 0;
 }
 
+/* Copies the kernel's code as an image, so that the decoder requests it like one. */
+static int add_kernel(struct snapshot_writer *sw, int dir, json_object *images)
+{
+	static const char copy[] = "code/kernel";
+	json_object *o;
+	int rc;
+
+	if (!snapshot_space_has_kernel(sw))
+		return 0;
+	rc = copy_file(dir, copy, sw->copy->kernel.fd, sw->copy->kernel.size);
+	if (rc < 0)
+		return rc;
+	o = json_object_new_object();
+	json_add_str(o, "path", kernel_path);
+	json_add_str(o, "file", copy);
+	json_array_add(images, o);
+	return 0;
+}
+
 static json_object *threads_json(const struct capture_copy *c)
 {
 	json_object *list = json_object_new_array();
@@ -233,6 +256,7 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	json_object *trigger = mark_json(sw), *code;
 	const struct target *t = sw->target;
 	uint64_t copied = 0;
+	int rc;
 
 	json_add_i64(o, "version", 1);
 	json_add_str(o, "id", sw->id);
@@ -265,17 +289,18 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	if (!sw->image_files)
 		return -ENOMEM;
 	for (size_t n = 0; n < log->n_images; n++) {
-		int rc = add_image(sw, dir, &log->images[n], &copied, images);
-
+		rc = add_image(sw, dir, &log->images[n], &copied, images);
 		if (rc < 0)
 			return rc;
 	}
 	if (log->pieces || sw->jitdump) {
-		int rc = add_perf_map(sw, dir, o, images);
-
+		rc = add_perf_map(sw, dir, o, images);
 		if (rc < 0)
 			return rc;
 	}
+	rc = add_kernel(sw, dir, images);
+	if (rc < 0)
+		return rc;
 	json_add(o, "images", TAKE_PTR(images));
 	if (log->pieces) {
 		code = json_object_new_object();
@@ -361,6 +386,23 @@ static void write_records(struct pd_writer *w, const struct capture_copy *c)
 		pd_write_record(w, head.type, head.misc, body, head.size, &head.origin);
 }
 
+static void write_kernel_map(struct pd_writer *w, const struct snapshot_writer *sw)
+{
+	const struct capture_kernel *k = &sw->copy->kernel;
+	char path[64];
+
+	if (!snapshot_space_has_kernel(sw))
+		return;
+	snprintf(path, sizeof(path), "%s_stext", kernel_path);
+	pd_write_map(w, &(struct pd_map){ .pid = UINT32_MAX,
+					  .addr = k->start,
+					  .len = k->length,
+					  .offset = k->start,
+					  .prot = PROT_READ | PROT_EXEC,
+					  .flags = 2, /* MAP_PRIVATE */
+					  .path = path });
+}
+
 static void write_sideband(struct pd_writer *w, const struct snapshot_writer *sw, const struct code_log *log)
 {
 	const struct target *t = sw->target;
@@ -392,6 +434,7 @@ static void write_sideband(struct pd_writer *w, const struct snapshot_writer *sw
 		memcpy(map.build_id, m->build_id, sizeof(m->build_id));
 		pd_write_map(w, &map);
 	}
+	write_kernel_map(w, sw);
 	for (size_t n = 0; n < c->n_threads; n++) {
 		const struct capture_thread *thread = &c->threads[n];
 		struct pd_aux aux = { .size = thread->size + thread->end_size,

@@ -87,6 +87,7 @@ static int open_machine(struct trace_units *u)
 	const struct perf_settings wanted = {
 		.sink = strcmp(s->sink, "auto") == 0 ? NULL : s->sink,
 		.keeper = *s->keeper ? s->keeper : NULL,
+		.kernel = *s->kernel ? s->kernel : NULL,
 		.aux_size = s->ring_size,
 		.memory = s->rings_max,
 		.machine = strcmp(s->arm, "machine") == 0,

@@ -25,6 +25,8 @@ struct capture_copy *capture_copy_free(struct capture_copy *c)
 	for (size_t n = 0; n < c->n_files; n++)
 		closep(&c->files[n].fd);
 	closep(&c->jitdump.fd);
+	if (c->kernel.size)
+		closep(&c->kernel.fd);
 	free(c->cpus);
 	free(c->threads);
 	free(c->rings);

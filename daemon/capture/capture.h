@@ -116,6 +116,13 @@ struct capture_jitdump {
 	int64_t shift; /* added to CLOCK_MONOTONIC it gives the records' clock */
 };
 
+/* A copy of the code that the kernel executes: a core file with the names of its functions. */
+struct capture_kernel {
+	int fd;                 /* a sealed memfd; unset if size is 0 */
+	uint64_t size;          /* bytes of the file; 0: there is no copy */
+	uint64_t start, length; /* of the kernel's own code */
+};
+
 /* Contents of the rings at one moment, in private memory. */
 struct capture_copy {
 	/* Trace units: one for a process under the emulator, else one per CPU. */
@@ -137,6 +144,7 @@ struct capture_copy {
 	struct capture_file *files; /* all files that the log names; NULL: the program sends them itself */
 	size_t n_files;
 	struct capture_jitdump jitdump; /* owned */
+	struct capture_kernel kernel;   /* owned; of a target whose execution in the kernel is traced */
 	uint8_t *log;                   /* records of lib/emu/ring.h */
 	size_t log_size;
 	uint64_t time, monotonic; /* of the freeze: CLOCK_REALTIME, and the clock of the times, ns */

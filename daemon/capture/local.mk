@@ -11,6 +11,7 @@ daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/perf/backlog.c daemon/capture/perf/backlog.h \
 	daemon/capture/perf/aux-buffer.c daemon/capture/perf/aux-buffer.h \
 	daemon/capture/perf/replay-log.c daemon/capture/perf/replay-log.h \
+	daemon/capture/perf/kernel-code.c daemon/capture/perf/kernel-code.h daemon/kernel/protocol.h \
 	daemon/capture/perf/keeper-client.c daemon/capture/perf/keeper-client.h \
 	daemon/capture/perf/perf-keep.c \
 	daemon/capture/perf/run-watch.c daemon/capture/perf/run-watch.h \

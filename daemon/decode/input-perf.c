@@ -142,8 +142,8 @@ static bool perf_where(struct input *in, const struct stream *stream, const stru
 {
 	struct perf_input *p = (struct perf_input *)in;
 
-	return image_locate(in->images, pid_of(p, stream, context), address, context_time(p, context), ret_file,
-			    ret_offset);
+	return image_locate(in->images, is_kernel(address) ? KERNEL_PID : pid_of(p, stream, context), address,
+			    context_time(p, context), ret_file, ret_offset);
 }
 
 static ssize_t perf_read(struct input *in, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)

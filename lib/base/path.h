@@ -15,6 +15,7 @@
 #define SYSTEM_DECODER "/run/csight-decode.sock"
 #define SYSTEM_OPENER "/run/csight-opener.sock"
 #define SYSTEM_RUNNER "/run/csight-runner.sock"
+#define SYSTEM_KERNEL "/run/csight-kernel.sock"
 
 /* $XDG_RUNTIME_DIR/csight/csight.sock, else /tmp/csight-UID/csight.sock. */
 int path_user_socket(char *ret, size_t size);

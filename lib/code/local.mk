@@ -6,6 +6,7 @@ lib_code_libcode_la_SOURCES = \
 	lib/code/captured-code.h \
 	lib/code/bytes.c lib/code/bytes.h \
 	lib/code/elf.c lib/code/elf.h lib/code/elf-private.h \
+	lib/code/elf-core.c lib/code/elf-core.h \
 	lib/code/elf-notes.c \
 	lib/code/elf-tables.c \
 	lib/code/function-ends.c lib/code/function-ends.h \

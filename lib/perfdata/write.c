@@ -305,7 +305,8 @@ static void note_build_id(struct pd_writer *w, const struct pd_map *map)
 void pd_write_map(struct pd_writer *w, const struct pd_map *map)
 {
 	bool by_id = map->build_id_size > 0 && map->build_id_size <= PD_BUILD_ID_MAX;
-	size_t start = begin_record(w, PD_REC_MMAP2, PD_MISC_USER | (by_id ? PD_MISC_BUILD_ID : 0));
+	uint16_t mode = map->pid == UINT32_MAX ? PD_MISC_KERNEL : PD_MISC_USER;
+	size_t start = begin_record(w, PD_REC_MMAP2, mode | (by_id ? PD_MISC_BUILD_ID : 0));
 
 	buf_u32(&w->out, map->pid);
 	buf_u32(&w->out, map->tid);

@@ -102,6 +102,7 @@ struct pd_writer;
 int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **ret);
 void pd_write_comm(struct pd_writer *w, uint32_t pid, uint32_t tid, const char *comm, bool exec, uint64_t time);
 void pd_write_task(struct pd_writer *w, const struct pd_task *t);
+/* pid UINT32_MAX: a mapping of the kernel. */
 void pd_write_map(struct pd_writer *w, const struct pd_map *map);
 void pd_write_itrace_start(struct pd_writer *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time);
 

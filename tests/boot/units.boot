@@ -41,7 +41,8 @@ def refused(path, user):
     return "PermissionError" in r.stdout or "Permission denied" in r.stdout
 
 
-for path in ("/run/csight-decode.sock", "/run/csight-opener.sock", "/run/csight-keeper.sock", "/run/csight-runner.sock"):
+for path in ("/run/csight-decode.sock", "/run/csight-opener.sock", "/run/csight-keeper.sock", "/run/csight-runner.sock",
+             "/run/csight-kernel.sock"):
     ok(f"alice may not connect to {path}", refused(path, "alice"))
 
 # One snapshot of each user under the restrictions, with the sandbox whole; of a stripped program its names are in a file

@@ -70,6 +70,41 @@ static void check_jitdump(const char *id, uint64_t file_size, uint64_t size, uin
 	close(fd);
 }
 
+/* Root's snapshot of a target whose execution in the kernel is traced has the kernel's code; no other user's has. */
+static void check_kernel(const char *id, uid_t uid, bool has)
+{
+	static const struct capture_ops ops = { .name = "test" };
+	struct capture_source source = { &ops };
+	struct target t = { .pid = getpid(), .pidfd = -1, .uid = uid, .gid = uid };
+	struct capture_copy *c = calloc(1, sizeof(*c));
+	struct snapshot_writer w = { .id = id, .copy = c, .target = &t };
+	_cleanup_close_ int spool = open(work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_free_ char *text = NULL, *trace = NULL, *code = NULL;
+	char path[128];
+	size_t n = 0;
+
+	t.name = t.exe = (char *)"program";
+	t.ring.source = &source;
+	c->jitdump.fd = -1;
+	c->kernel = (struct capture_kernel){ memfd_create("kernel", MFD_CLOEXEC), 6 << 20, 0xffff800008010000, 4096 };
+	CHECK(ftruncate(c->kernel.fd, 6 << 20) == 0 && pwrite(c->kernel.fd, "KERNEL", 6, 5 << 20) == 6);
+	CHECK_EQ(snapshot_writer_prepare(&w), 0);
+	CHECK_EQ(w.need > 6 << 20, has);
+	CHECK_EQ(snapshot_writer_run(spool, &w), 0);
+	CHECK_EQ(w.size > 6 << 20, has);
+	snprintf(path, sizeof(path), "%s/snapshot.json", id);
+	CHECK_EQ(io_read_file(spool, path, 1 << 20, &text, &n), 0);
+	CHECK_EQ(text && strstr(text, "\"[kernel.kallsyms]\""), has);
+	snprintf(path, sizeof(path), "%s/trace.perf.data", id);
+	CHECK_EQ(io_read_file(spool, path, 1 << 20, &trace, &n), 0);
+	CHECK_EQ(trace && memmem(trace, n, "[kernel.kallsyms]_stext", 23), has);
+	snprintf(path, sizeof(path), "%s/code/kernel", id);
+	CHECK_EQ(io_read_file(spool, path, 7 << 20, &code, &n), has ? 0 : -ENOENT);
+	CHECK(!has || (n == 6 << 20 && memcmp(code + (5 << 20), "KERNEL", 6) == 0));
+	snapshot_writer_done(&w);
+	capture_copy_free(c);
+}
+
 /* What is read from the state that was written is the same: no part of a character is left. */
 static void test_long_reason(void)
 {
@@ -103,6 +138,8 @@ int main(void)
 	check_jitdump("grown", 5000, 3000, 3000, false);
 	check_jitdump("shrunk", 2000, 3000, 2000, true);
 	check_jitdump("long", LIMIT + 4096, LIMIT + 4096, LIMIT, true);
+	check_kernel("root", 0, true);
+	check_kernel("user", 1000, false);
 	test_long_reason();
 	snprintf(command, sizeof(command), "rm -rf %s", work);
 	return system(command) || unit_end();

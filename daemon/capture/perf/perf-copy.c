@@ -278,6 +278,18 @@ static int copy_code(struct perf_target *s, struct capture_copy *c)
 	return 0;
 }
 
+/* Modules may have come since the target was armed. Without a new copy, the last one has the rest of the code. */
+static int copy_kernel(struct perf_target *s, struct capture_copy *c)
+{
+	struct reason why = { "" };
+	int rc = kernel_code_update(s->m->kernel, &why);
+
+	if (rc < 0)
+		capture_note_missing(c, "the kernel's code may be older: %s", *why.text ? why.text : strerror(-rc));
+	rc = kernel_code_get(s->m->kernel, &c->kernel);
+	return rc == -ENODATA ? 0 : rc;
+}
+
 /* The AUX records of a shared sink name the thread that was running at the stop, which is unrelated. */
 static void hide_others(struct capture_copy *c)
 {
@@ -373,6 +385,8 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 		rc = copy_units(s, c);
 	if (rc == 0)
 		rc = copy_tasks(s, c);
+	if (rc == 0 && s->options.kernel)
+		rc = copy_kernel(s, c);
 	if (rc == 0 && s->shared)
 		hide_others(c);
 	if (c->n_rings == 0)

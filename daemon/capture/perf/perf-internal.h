@@ -13,6 +13,7 @@
 #include "daemon/capture/perf/process-table.h"
 #include "daemon/capture/perf/filter.h"
 #include "daemon/capture/perf/grid.h"
+#include "daemon/capture/perf/kernel-code.h"
 #include "daemon/capture/perf/replay-log.h"
 #include "daemon/capture/perf/perf.h"
 #include "daemon/capture/process/process.h"
@@ -90,6 +91,7 @@ struct perf_machine {
 	uint64_t next_keeper, claim_until; /* CLOCK_MONOTONIC */
 	TAILQ_HEAD(, perf_kept) kept;      /* not taken by a target yet */
 	bool arena_kept;                   /* the arena of an earlier daemon is not taken yet */
+	struct kernel_code *kernel;
 	struct sideband *sideband;
 	struct process_table *process_table; /* if everything is traced at all times, else NULL */
 	struct arena arena;

@@ -354,6 +354,11 @@ static int arm_target(struct perf_target *s, struct reason *why)
 		return reason_set(
 		    why, -EACCES,
 		    "the process is not its owner's alone: its ids differ, it has capabilities, or it is not dumpable");
+	/* Trace of the kernel cannot be decoded without its code. */
+	if (s->options.kernel)
+		rc = kernel_code_update(m->kernel, why);
+	if (rc < 0)
+		return rc;
 	s->contained = c.contained;
 	m->n_contained += c.contained;
 	if (c.contained)

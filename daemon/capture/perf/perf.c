@@ -99,7 +99,8 @@ static int fill_machine(struct perf_machine *m, const struct perf_settings *sett
 		m->settings.memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 8;
 	if ((settings->sink && !(m->sink = strdup(settings->sink))) ||
 	    (settings->keeper && !(m->keeper_path = strdup(settings->keeper))) ||
-	    (settings->sysroot && !(m->sysroot = strdup(settings->sysroot))))
+	    (settings->sysroot && !(m->sysroot = strdup(settings->sysroot))) ||
+	    !(m->kernel = kernel_code_new(settings->kernel)))
 		return -ENOMEM;
 	m->settings.sink = m->sink;
 	m->poll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -189,6 +190,7 @@ struct perf_machine *perf_machine_free(struct perf_machine *m)
 	sideband_free(m->sideband);
 	process_table_free(m->process_table);
 	keeper_client_free(m->keeper);
+	kernel_code_free(m->kernel);
 	closep(&m->poll_fd);
 	topology_free(m->topology);
 	buf_done(&m->scratch);

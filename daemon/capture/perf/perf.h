@@ -24,6 +24,7 @@ struct perf_settings {
 	uint64_t aux_size;   /* of a target's ring on each CPU, and of the arena's, bytes; 0: 4 MiB */
 	uint64_t memory;     /* limit for the rings of all targets, bytes; 0: an eighth of the machine's memory */
 	const char *keeper;  /* socket of csight-keeper; NULL: none */
+	const char *kernel;  /* socket of csight-kernel; NULL: none */
 	bool machine;        /* trace everything at all times, so that each process has a history */
 	bool any_hazard;     /* use TRBE also where it is known to be unsafe */
 };
