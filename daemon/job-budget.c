@@ -26,7 +26,7 @@ int job_budget_begin(struct job_budget *b, struct snapshot *s, uint64_t trace, s
 
 	*b = (struct job_budget){ .snapshot = s };
 	/* Nothing is removed for what the decode may not need. */
-	limit = MIN(limit, MAX(spool_room_free(s->claim.spool, s->uid) / JOB_OUTPUTS, least));
+	limit = MIN(limit, MAX(spool_room_free(s->claim.spool, s->owner) / JOB_OUTPUTS, least));
 	for (;; limit /= 2) {
 		rc = claim_limit(b, limit, ret_refusal);
 		if (rc == 0 || rc == -EAGAIN || limit / 2 < least)

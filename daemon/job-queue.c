@@ -23,7 +23,7 @@ void job_queue_push(struct job_queue *j, struct snapshot *s)
 {
 	snapshot_ref(s);
 	s->queued_ns = now_ns(CLOCK_MONOTONIC);
-	fair_queue_push(&j->queue, &s->turn, ledger_owner(j->o.ledger, s->uid));
+	fair_queue_push(&j->queue, &s->turn, ledger_owner(j->o.ledger, s->owner));
 }
 
 /* Takes the next snapshot; fair_queue_charge() of *ret_turn follows. The reference is the caller's. */
@@ -195,7 +195,7 @@ unsigned job_queue_count(const struct job_queue *j, uid_t uid)
 	unsigned n = (unsigned)(uid ? fair_queue_count(&j->queue, ledger_owner(j->o.ledger, uid)) : j->queue.waiting);
 
 	TAILQ_FOREACH (job, &j->running, link)
-		n += uid == 0 || uid == job->snapshot->uid;
+		n += uid == 0 || uid == job->snapshot->owner;
 	return n;
 }
 

@@ -30,7 +30,7 @@ static void job_free(struct job *job)
 
 static uid_t job_owner(const struct job *job)
 {
-	return ledger_owner(job->jobs->o.ledger, job->snapshot->uid);
+	return ledger_owner(job->jobs->o.ledger, job->snapshot->owner);
 }
 
 void job_fail(struct job *job, bool crashed, const char *fmt, ...)
@@ -80,7 +80,7 @@ static void finish_ran(struct work *w)
 	j->n_running--;
 	ns = now_ns(CLOCK_MONOTONIC) - job->began_ns;
 	fair_queue_charge(&j->queue, &job->turn, ns);
-	ledger_spend(j->o.ledger, s->uid, LEDGER_DECODER, ns / 1000000, NULL);
+	ledger_spend(j->o.ledger, s->owner, LEDGER_DECODER, ns / 1000000, NULL);
 	if (job->end == SNAPSHOT_QUEUED) {
 		job_queue_push(j, s);
 	} else {

@@ -16,12 +16,12 @@
 
 struct audit_object methods_object_of_snapshot(const struct snapshot *s)
 {
-	return (struct audit_object){ .pid = s->pid, .owner = s->uid, .name = s->name, .snapshot = s->id };
+	return (struct audit_object){ .pid = s->pid, .owner = s->owner, .name = s->name, .snapshot = s->id };
 }
 
 static struct audit_object object_of_process(pid_t pid, const struct target *t)
 {
-	return (struct audit_object){ .pid = pid, .owner = t ? t->uid : (uid_t)-1, .name = t ? t->name : NULL };
+	return (struct audit_object){ .pid = pid, .owner = t ? t->owner : (uid_t)-1, .name = t ? t->name : NULL };
 }
 
 static struct audit_object object_of(const struct methods_subject *s)

@@ -57,9 +57,9 @@ static void do_status(struct daemon *d, struct call *c, struct methods_subject *
 	_cleanup_buf_ struct buf held = { .limit = CAPTURE_MISSING_MAX };
 
 	TAILQ_FOREACH (t, target_list_all(d->targets), link)
-		targets += policy_owns(c->by.uid, t->uid);
+		targets += policy_owns(c->by.uid, t->owner);
 	TAILQ_FOREACH (snapshot, spool_list(d->spool), link)
-		if (policy_owns(c->by.uid, snapshot->uid)) {
+		if (policy_owns(c->by.uid, snapshot->owner)) {
 			snapshots++;
 			bytes += snapshot->size;
 		}
@@ -132,7 +132,7 @@ static void do_list_targets(struct daemon *d, struct call *c, struct methods_sub
 		return;
 	list = json_object_new_array();
 	TAILQ_FOREACH (t, target_list_all(d->targets), link) {
-		if (t->number < first || !policy_owns(c->by.uid, t->uid))
+		if (t->number < first || !policy_owns(c->by.uid, t->owner))
 			continue;
 		if (n++ == TARGETS_A_PAGE) {
 			next = t->number;
@@ -207,7 +207,7 @@ static void do_list_snapshots(struct daemon *d, struct call *c, struct methods_s
 		return;
 	list = json_object_new_array();
 	TAILQ_FOREACH (snapshot, spool_list(d->spool), link) {
-		if (snapshot->number < first || !policy_owns(c->by.uid, snapshot->uid))
+		if (snapshot->number < first || !policy_owns(c->by.uid, snapshot->owner))
 			continue;
 		if (n++ == SNAPSHOTS_A_PAGE) {
 			next = snapshot->number;
@@ -394,9 +394,9 @@ bool methods_find_process(struct daemon *d, struct call *c, pid_t pid, struct me
 	ret->target = target_list_find(d->targets, ret->pid, c->by.uid);
 	if (ret->target && target_check_user(ret->target) == -EACCES)
 		ret->target = target_list_find(d->targets, ret->pid, c->by.uid);
-	rc = !ret->target                               ? policy_process(c->by.uid, ret->pid)
-	     : policy_owns(c->by.uid, ret->target->uid) ? 0
-							: -EACCES;
+	rc = !ret->target                                 ? policy_process(c->by.uid, ret->pid)
+	     : policy_owns(c->by.uid, ret->target->owner) ? 0
+							  : -EACCES;
 	if (rc == 0)
 		return true;
 	/*
@@ -431,7 +431,7 @@ static bool find_snapshot(struct daemon *d, struct call *c, struct methods_subje
 	ret->snapshot = spool_find(d->spool, id);
 	if (!ret->snapshot)
 		failure_no_snapshot(c, id);
-	else if (!policy_owns(c->by.uid, ret->snapshot->uid))
+	else if (!policy_owns(c->by.uid, ret->snapshot->owner))
 		methods_deny(c, ret);
 	else
 		return true;

@@ -13,6 +13,11 @@ bool policy_owns(uid_t caller, uid_t owner)
 	return caller == 0 || caller == owner;
 }
 
+uid_t policy_owner(uid_t uid, bool kernel)
+{
+	return kernel ? 0 : uid;
+}
+
 bool policy_administers(uid_t caller)
 {
 	return caller == 0 || caller == getuid();

@@ -9,6 +9,12 @@
 /* Returns whether caller may act on, and read, what belongs to owner. */
 bool policy_owns(uid_t caller, uid_t owner);
 
+/*
+ * Returns the owner of the trace of a process of this uid: root, if it includes execution in the kernel, whose
+ * addresses no user may read.
+ */
+uid_t policy_owner(uid_t uid, bool kernel);
+
 /* Returns whether caller may change what concerns all users: root, and the user as whom csightd runs. */
 bool policy_administers(uid_t caller);
 

@@ -160,7 +160,9 @@ static int register_program(struct registrant *g, int memfd)
 	_cleanup_free_ struct emu_about *about = malloc(sizeof(*about));
 	struct capture_source *source;
 	struct ledger_refusal why = { 0 };
-	struct target_info info = { .pid = g->peer.pid, .uid = g->peer.uid, .gid = g->peer.gid, .payer = g->peer.uid };
+	struct target_info info = {
+		.pid = g->peer.pid, .uid = g->peer.uid, .owner = g->peer.uid, .gid = g->peer.gid, .payer = g->peer.uid
+	};
 	struct audit_object on = { .pid = info.pid, .owner = info.uid };
 	int rc;
 

@@ -94,7 +94,7 @@ static void request_free(struct snapshot_request *r)
 /* Returns the user whose turn it is. */
 static uid_t request_owner(const struct snapshot_request *r)
 {
-	return ledger_owner(r->list->o.ledger, r->target->uid);
+	return ledger_owner(r->list->o.ledger, r->target->owner);
 }
 
 static void report_phase(const struct snapshot_request *r, const char *phase)
@@ -251,6 +251,7 @@ static int prepare_write(struct snapshot_request *r)
 	s->state = SNAPSHOT_COPYING;
 	s->pid = t->pid;
 	s->uid = t->uid;
+	s->owner = t->owner;
 	s->gid = t->gid;
 	s->name = strdup(t->name);
 	s->time = r->copied->time;
@@ -499,7 +500,7 @@ static int charge_copy(struct snapshot_request *r, struct spool_refusal *ret)
 	const struct request_list *list = r->list;
 	const struct capture_source *source = r->target->ring.source;
 	struct ledger *l = list->o.ledger;
-	uid_t uid = r->target->uid;
+	uid_t uid = r->target->owner;
 	uint64_t trace, log, memory, spool;
 	int rc;
 
@@ -587,7 +588,7 @@ static void on_room(void *data)
 static int charge_request(struct snapshot_request *r, struct ledger_refusal *ret)
 {
 	struct ledger *l = r->list->o.ledger;
-	uid_t uid = r->target->uid;
+	uid_t uid = r->target->owner;
 	int rc = ledger_charge(l, uid, LEDGER_REQUESTS, 1, &r->charge, ret);
 
 	if (rc == 0)

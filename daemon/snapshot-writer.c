@@ -262,6 +262,8 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	json_add_str(o, "id", sw->id);
 	json_add_i64(o, "pid", t->pid);
 	json_add_i64(o, "uid", t->uid);
+	if (t->owner != t->uid)
+		json_add_i64(o, "owner", t->owner);
 	json_add_i64(o, "gid", t->gid);
 	json_add_bytes(o, "name", t->name);
 	json_add_bytes(o, "exe", t->exe);

@@ -43,7 +43,8 @@ struct snapshot {
 	char id[SNAPSHOT_ID_SIZE];
 	enum snapshot_state state;
 	pid_t pid;
-	uid_t uid;
+	uid_t uid;   /* of the process */
+	uid_t owner; /* who may read it, and is charged for it */
 	gid_t gid;
 	char *name;
 	uint64_t unrecorded;        /* CPU time of the process before it was armed, ns; 0: none, or unknown */

@@ -56,7 +56,7 @@ static struct snapshot *oldest_of(const struct spool *s, uid_t uid, const struct
 
 	TAILQ_FOREACH (snapshot, spool_list(s), link)
 		if (is_settled(snapshot) && !snapshot->kept && snapshot != keep &&
-		    ledger_owner(l, snapshot->uid) == owner)
+		    ledger_owner(l, snapshot->owner) == owner)
 			break;
 	return snapshot;
 }
@@ -76,7 +76,7 @@ static struct snapshot *oldest_of_largest(const struct spool *s, uint64_t total,
 
 		if (!is_settled(snapshot) || snapshot->kept != kept || snapshot == keep)
 			continue;
-		over = excess(s, snapshot->uid, other == (uid_t)-1 ? snapshot->uid : other, total, 0);
+		over = excess(s, snapshot->owner, other == (uid_t)-1 ? snapshot->owner : other, total, 0);
 		if (over > most) {
 			found = snapshot;
 			most = over;
@@ -189,7 +189,7 @@ bool spool_room_writing(struct spool *s, uid_t uid)
 	const struct snapshot *snapshot;
 
 	TAILQ_FOREACH (snapshot, spool_list(s), link)
-		if (snapshot->claim.unwritten && ledger_owner(l, snapshot->uid) == ledger_owner(l, uid))
+		if (snapshot->claim.unwritten && ledger_owner(l, snapshot->owner) == ledger_owner(l, uid))
 			return true;
 	return false;
 }

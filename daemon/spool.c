@@ -51,7 +51,7 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 	_cleanup_json_ json_object *o = NULL;
 	const char *name, *bad, *condition;
 	json_object *list;
-	int64_t pid, uid, gid;
+	int64_t pid, uid, gid, owner;
 	int rc = load_json(dir, id, "snapshot.json", &o);
 
 	if (rc < 0)
@@ -63,7 +63,9 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 	json_get_u64(o, "unrecorded", &s->unrecorded);
 	annotation_read(o, &s->annotation, &bad);
 	s->pid = (pid_t)pid;
-	s->uid = (uid_t)uid;
+	s->uid = s->owner = (uid_t)uid;
+	if (json_get_i64(o, "owner", &owner) == 0)
+		s->owner = (uid_t)owner;
 	s->gid = (gid_t)gid;
 	s->name = strdup(name);
 	json_get_bool(o, "shared", &s->shared);
@@ -144,10 +146,10 @@ static void list_snapshot(struct spool *s, const char *id)
 	if (dir >= 0)
 		directory_tree_size(dir, &snapshot->size);
 	snapshot->kept = dir >= 0 && faccessat(dir, SNAPSHOT_KEPT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-	spool_room_record(s, snapshot->uid, snapshot->size, snapshot->state < SNAPSHOT_READY, &snapshot->claim);
-	ledger_record(s->o.ledger, snapshot->uid, LEDGER_STORED, 1, &snapshot->stored);
+	spool_room_record(s, snapshot->owner, snapshot->size, snapshot->state < SNAPSHOT_READY, &snapshot->claim);
+	ledger_record(s->o.ledger, snapshot->owner, LEDGER_STORED, 1, &snapshot->stored);
 	if (snapshot->state < SNAPSHOT_READY)
-		ledger_record(s->o.ledger, snapshot->uid, LEDGER_WAITING, 1, &snapshot->waiting);
+		ledger_record(s->o.ledger, snapshot->owner, LEDGER_WAITING, 1, &snapshot->waiting);
 	TAILQ_FOREACH_REVERSE (at, &s->list, snapshot_list, link)
 		if (at->time <= snapshot->time)
 			break;
@@ -328,7 +330,7 @@ struct removal {
 	const char *limit; /* setting for which csightd removes the snapshot, or NULL */
 	char *name;        /* name of the process that the snapshot is of */
 	pid_t pid;         /* process ID of that process */
-	uid_t uid;         /* uid of that process */
+	uid_t uid;         /* who owned it */
 };
 
 static void run_removal(struct work *w)
@@ -393,8 +395,8 @@ static struct removal *removal_new(struct spool *s, const struct snapshot *snaps
 	r->work = (struct work){ .run = run_removal, .done = removal_ran };
 	r->spool = s;
 	r->fd = s->fd;
-	r->owner = ledger_owner(s->o.ledger, snapshot->uid);
-	r->uid = snapshot->uid;
+	r->owner = ledger_owner(s->o.ledger, snapshot->owner);
+	r->uid = snapshot->owner;
 	r->pid = snapshot->pid;
 	r->name = snapshot->name ? strdup(snapshot->name) : NULL;
 	strcpy(r->id, snapshot->id);
@@ -490,7 +492,7 @@ void spool_keep(struct spool *s, struct snapshot *snapshot, bool keep, void (*do
 			       .data = data };
 	/* Set before the work runs, so that the snapshot is not removed meanwhile. */
 	snapshot->kept = keep;
-	workqueue_submit_for(s->o.queue, &k->work, ledger_owner(s->o.ledger, snapshot->uid));
+	workqueue_submit_for(s->o.queue, &k->work, ledger_owner(s->o.ledger, snapshot->owner));
 	spool_report_room(s);
 }
 

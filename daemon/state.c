@@ -230,7 +230,7 @@ static void on_armed(struct target *t, int rc, void *data)
 {
 	struct state *s = data;
 	const struct audit_actor self = audit_self(s->o.audit);
-	const struct audit_object on = { .pid = t->pid, .owner = t->uid, .name = t->name };
+	const struct audit_object on = { .pid = t->pid, .owner = t->owner, .name = t->name };
 	struct waiting_target *w = find_waiting(s, t);
 	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
 

@@ -74,7 +74,7 @@ void subscriptions_target(void *data, struct target *t, enum target_change chang
 		return;
 	o = new_event(change == TARGET_ARMED ? "armed" : "ended");
 	json_add(o, "target", wire_target(t));
-	publish(d, t->uid, true, o);
+	publish(d, t->owner, true, o);
 }
 
 void subscriptions_snapshot(struct daemon *d, const struct snapshot *s)
@@ -85,7 +85,7 @@ void subscriptions_snapshot(struct daemon *d, const struct snapshot *s)
 		return;
 	o = new_event("snapshot");
 	json_add(o, "snapshot", wire_snapshot_in_list(s, spool_path(d->spool)));
-	publish(d, s->uid, true, o);
+	publish(d, s->owner, true, o);
 }
 
 void subscriptions_refused(struct daemon *d, uid_t caller, pid_t pid, const char *reason)

@@ -64,7 +64,7 @@ static void target_list_remove(struct target_list *all, struct target *t)
 
 static bool is_history(const struct target *t, uid_t uid)
 {
-	return t->ring.state == RING_GONE && t->uid == uid;
+	return t->ring.state == RING_GONE && t->owner == uid;
 }
 
 /* Returns the target of a user that ended first: parents, which are listed before their children, end after them. */
@@ -122,8 +122,8 @@ void target_list_update(struct target_list *all)
 	on_age(-1, EV_TIMEOUT, all);
 	/* A removal ends the iteration, since it may be of the next target. */
 	for (t = TAILQ_FIRST(&all->list); t;)
-		t = t->ring.state == RING_GONE && limit_history(all, t->uid) ? TAILQ_FIRST(&all->list)
-									     : TAILQ_NEXT(t, link);
+		t = t->ring.state == RING_GONE && limit_history(all, t->owner) ? TAILQ_FIRST(&all->list)
+									       : TAILQ_NEXT(t, link);
 }
 
 int target_list_new(const struct target_list_options *options, struct target_list **ret)
@@ -174,7 +174,7 @@ struct target *target_list_find(const struct target_list *all, pid_t pid, uid_t 
 			continue;
 		if (t->ring.state != RING_GONE)
 			return t;
-		if (policy_owns(uid, t->uid))
+		if (policy_owns(uid, t->owner))
 			ended = t;
 	}
 	return ended;
@@ -336,7 +336,7 @@ void target_gone(struct target *t)
 	if (t->hang_up)
 		t->hang_up(t->data);
 	t->hang_up = t->drain = NULL;
-	limit_history(t->all, t->uid);
+	limit_history(t->all, t->owner);
 }
 
 static void take_uid_change(struct target_list *all, const struct exit_event *e)
@@ -439,6 +439,7 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 	t->pid = info->pid;
 	t->parent = info->parent;
 	t->uid = info->uid;
+	t->owner = info->owner;
 	t->gid = info->gid;
 	t->armed_time = now_ns(CLOCK_REALTIME);
 	ring_init(&t->ring, info->pid, source);

@@ -26,7 +26,8 @@ struct target {
 	TAILQ_ENTRY(target) link; /* oldest first */
 	uint64_t number;          /* in the list; ascending */
 	pid_t pid, parent;
-	uid_t uid;
+	uid_t uid;   /* of the process */
+	uid_t owner; /* of its trace, by policy_owner(): uid, or root */
 	gid_t gid;
 	char *name, *exe;
 	char *arguments; /* each ends in NUL */
@@ -102,7 +103,7 @@ void target_list_take_event(struct target_list *all, const struct exit_event *e)
 
 struct target_info {
 	pid_t pid, parent;
-	uid_t uid;
+	uid_t uid, owner;
 	gid_t gid;
 	const char *name, *exe, *arguments;
 	size_t arguments_size;
@@ -141,7 +142,7 @@ const struct ending *target_ending(struct target *t);
 /* Consumes the reference f. -EMFILE: the target has too many files; -EDQUOT: the ledger refused it. */
 int target_add_file(struct target *t, struct target_file *f);
 
-/* Returns the target of this pid that runs, else the one that ended last and that uid owns, else NULL. */
+/* Returns the target of this pid that runs, else the one that ended last and whose trace uid owns, else NULL. */
 struct target *target_list_find(const struct target_list *all, pid_t pid, uid_t uid);
 
 /* Keeps those of its files that are listed without a descriptor, and drops the others. */

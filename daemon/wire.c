@@ -234,6 +234,8 @@ json_object *wire_target(struct target *t)
 
 	json_add_i64(o, "pid", t->pid);
 	json_add_i64(o, "uid", t->uid);
+	if (t->owner != t->uid)
+		json_add_i64(o, "owner", t->owner);
 	json_add_bytes(o, "name", t->name);
 	if (t->exe[0])
 		json_add_bytes(o, "exe", t->exe);
@@ -270,6 +272,8 @@ json_object *wire_snapshot_in_list(const struct snapshot *s, const char *spool)
 	json_add_str(o, "state", snapshot_state_str(s->state));
 	json_add_i64(o, "pid", s->pid);
 	json_add_i64(o, "uid", s->uid);
+	if (s->owner != s->uid)
+		json_add_i64(o, "owner", s->owner);
 	json_add_bytes(o, "name", s->name);
 	json_add_u64(o, "time", s->time);
 	json_add_u64(o, "blind", s->blind);

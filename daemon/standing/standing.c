@@ -148,7 +148,7 @@ static void on_armed(struct target *t, int rc, void *data)
 {
 	_cleanup_free_ struct arming *a = data;
 	struct standing *s = standing_find(a->all, a->rule);
-	const struct audit_object on = { .pid = t->pid, .owner = t->uid, .name = t->name };
+	const struct audit_object on = { .pid = t->pid, .owner = t->owner, .name = t->name };
 	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
 
 	if (rc < 0)
@@ -477,7 +477,7 @@ void standing_restore(struct standing_list *all, struct target *t, uint32_t id)
 {
 	struct standing *s = all && id ? standing_find(all, id) : NULL;
 
-	if (s && s->set && !t->standing && t->ring.state != RING_GONE && policy_owns(s->by.uid, t->uid)) {
+	if (s && s->set && !t->standing && t->ring.state != RING_GONE && policy_owns(s->by.uid, t->owner)) {
 		assign(s, t);
 		s->armed++;
 	}

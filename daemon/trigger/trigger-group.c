@@ -25,7 +25,7 @@ int trigger_group_note(struct trigger *t)
 static bool may_take(const struct trigger *t, const struct target *target)
 {
 	return (target->ring.state == RING_ARMED || target->ring.state == RING_FROZEN) && !target->foreign &&
-	       policy_owns(t->by.uid, target->uid) && policy_process(t->by.uid, target->pid) == 0;
+	       policy_owns(t->by.uid, target->owner) && policy_process(t->by.uid, target->pid) == 0;
 }
 
 /* Returns the process of which another was born, or whose child it is now; 0: unknown. t: its target, or NULL. */

@@ -88,7 +88,7 @@ void trigger_methods_watch(struct daemon *d, struct call *c, struct methods_subj
 		return;
 	rc = trigger_add(d->triggers, &request, &t, &why, &limit);
 	if (rc == -EDQUOT) {
-		on = (struct audit_object){ .pid = s->pid, .owner = s->target->uid, .name = s->target->name };
+		on = (struct audit_object){ .pid = s->pid, .owner = s->target->owner, .name = s->target->name };
 		audit_limit(&c->by, AUDIT_ARM, &on, &limit);
 		call_error(c, wire_error_str(WIRE_LIMIT_REACHED), wire_error_of_limit(&limit));
 		return;

@@ -127,7 +127,7 @@ static bool has_trigger(const struct trigger_list *all, const struct target *tar
 void trigger_sections_apply(const struct trigger_sections *s, struct trigger_list *all, struct audit *audit,
 			    struct target *target)
 {
-	const struct audit_actor by = { .audit = audit, .uid = target->uid, .login_uid = (uid_t)-1 };
+	const struct audit_actor by = { .audit = audit, .uid = target->owner, .login_uid = (uid_t)-1 };
 
 	for (size_t i = 0; all && i < s->n; i++) {
 		const struct trigger_section *section = &s->list[i];

@@ -143,7 +143,7 @@ static void read_hit(json_object *mark, struct audit_hit *ret)
 static void report_taken(const struct trigger_shot *shot, const struct snapshot *s)
 {
 	struct audit_hit hit = { .name = shot->section };
-	struct audit_object on = { .pid = s->pid, .owner = s->uid, .name = s->name, .snapshot = s->id, .hit = &hit };
+	struct audit_object on = { .pid = s->pid, .owner = s->owner, .name = s->name, .snapshot = s->id, .hit = &hit };
 
 	json_get_str(shot->mark, "condition", &on.trigger);
 	read_hit(shot->mark, &hit);

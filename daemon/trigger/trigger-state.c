@@ -189,7 +189,7 @@ static int read_trigger(struct trigger_list *all, struct audit *audit, struct ta
 
 	if (!read_request(o, &request, &by))
 		return reason_set(why, -EBADMSG, "it is not valid");
-	if (!policy_owns(by.uid, target->uid))
+	if (!policy_owns(by.uid, target->owner))
 		return reason_set(why, -EACCES, "user %u may not act on this process", by.uid);
 	all->last_number = number_of(o) - 1;
 	rc = trigger_find(all, number_of(o)) ? reason_set(why, -EEXIST, "its number is in use")

@@ -21,7 +21,7 @@ static json_object *write_snapshot(const char *id, uint64_t file_size, uint64_t 
 {
 	static const struct capture_ops ops = { .name = "test" };
 	struct capture_source source = { &ops };
-	struct target t = { .pid = getpid(), .pidfd = -1, .uid = getuid(), .gid = getgid() };
+	struct target t = { .pid = getpid(), .pidfd = -1, .uid = getuid(), .owner = getuid(), .gid = getgid() };
 	struct capture_copy *c = calloc(1, sizeof(*c));
 	struct snapshot_writer w = { .id = id, .copy = c, .target = &t };
 	_cleanup_close_ int spool = open(work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -71,11 +71,11 @@ static void check_jitdump(const char *id, uint64_t file_size, uint64_t size, uin
 }
 
 /* Root's snapshot of a target whose execution in the kernel is traced has the kernel's code; no other user's has. */
-static void check_kernel(const char *id, uid_t uid, bool has)
+static void check_kernel(const char *id, uid_t owner, bool has)
 {
 	static const struct capture_ops ops = { .name = "test" };
 	struct capture_source source = { &ops };
-	struct target t = { .pid = getpid(), .pidfd = -1, .uid = uid, .gid = uid };
+	struct target t = { .pid = getpid(), .pidfd = -1, .uid = 1000, .owner = owner, .gid = 1000 };
 	struct capture_copy *c = calloc(1, sizeof(*c));
 	struct snapshot_writer w = { .id = id, .copy = c, .target = &t };
 	_cleanup_close_ int spool = open(work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -90,7 +90,7 @@ static struct snapshot *add(uid_t uid, const char *name, uint64_t size, enum sna
 
 	snprintf(s->id, sizeof(s->id), "20260101T000000-%06u", ++made);
 	mkdirat(spool_fd(spool), s->id, 0700);
-	s->uid = uid;
+	s->owner = uid;
 	s->name = strdup(name);
 	s->size = size;
 	s->state = state;
