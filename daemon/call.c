@@ -119,8 +119,8 @@ int call_event(struct call *c, const struct buf *b)
 
 void call_wait(struct call *c, struct calls *list, const void *subject)
 {
-	if (!c->connection) {
-		call_free(c);
+	if (!c->connection || !connection_wait(c->connection)) {
+		call_finish(c, NULL, -1);
 		return;
 	}
 	leave_list(c);

@@ -40,13 +40,15 @@ struct connection {
 	STAILQ_HEAD(, out_message) out;
 	size_t out_size;
 	bool expecting;                  /* the owner has not finished the exchange */
+	bool waiting;                    /* what is left of the exchange is to reply */
 	void (*client_left)(void *data); /* of connection_expect() */
 	void *client_left_data;
 	bool ended;   /* the client sends no more */
+	bool deaf;    /* the client reads no more: output is dropped */
 	bool closing; /* close when the output is sent */
 };
 
-static void connection_destroy(struct connection *n)
+static void drop_output(struct connection *n)
 {
 	struct out_message *m;
 
@@ -55,6 +57,12 @@ static void connection_destroy(struct connection *n)
 		closep(&m->fd);
 		free(m);
 	}
+	n->out_size = 0;
+}
+
+static void connection_destroy(struct connection *n)
+{
+	drop_output(n);
 	if (n->read)
 		event_free(n->read);
 	if (n->write)
@@ -137,6 +145,21 @@ static bool flush_output(struct connection *n)
 	return true;
 }
 
+/*
+ * The client has closed the connection, or died. Its messages are executed all the same: it cannot have expected to
+ * read the replies, and its right to them was established when it connected.
+ */
+static void hang_up(struct connection *n)
+{
+	n->deaf = true;
+	drop_output(n);
+	charge_output(n, 0);
+	if (!n->expecting || !n->waiting)
+		return;
+	n->expecting = false;
+	n->client_left(n->client_left_data);
+}
+
 /* Queues the error reply for a lack of memory. Its text is constant, since no memory would be left to compose it. */
 static void queue_no_memory(struct connection *n)
 {
@@ -161,6 +184,10 @@ static void queue_output(struct connection *n, const struct buf *b, int fd)
 {
 	struct out_message *m;
 
+	if (n->deaf) {
+		closep(&fd);
+		return;
+	}
 	if (buf_error(b) == -ENOMEM) {
 		queue_no_memory(n);
 		closep(&fd);
@@ -234,7 +261,9 @@ static void advance(struct connection *n)
 		if (n->whole && !n->closing)
 			n->owner.ready(n->owner.data);
 	}
-	if (!flush_output(n) || (n->out_size == 0 && !n->expecting && (n->closing || (n->ended && n->in.size == 0))))
+	if (!flush_output(n))
+		hang_up(n);
+	if (n->out_size == 0 && !n->expecting && (n->closing || (n->ended && n->in.size == 0)))
 		connection_free(n);
 	else
 		update_events(n);
@@ -284,9 +313,14 @@ static void on_read(evutil_socket_t fd, short what, void *data)
 		advance(n);
 		return;
 	}
-	if (!space || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+	if (!space) {
 		connection_free(n);
 		return;
+	}
+	/* A socket reports an error when all that was sent before has been read. */
+	if (got < 0 && errno != EAGAIN && errno != EINTR) {
+		n->ended = true;
+		hang_up(n);
 	}
 	if (got > 0) {
 		buf_grew(&n->in, (size_t)got);
@@ -296,10 +330,8 @@ static void on_read(evutil_socket_t fd, short what, void *data)
 		struct pollfd p = { .fd = fd };
 
 		/* A client that shut down only its sending direction still reads. */
-		if (poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) && (n->expecting || n->in.size == 0)) {
-			connection_free(n);
-			return;
-		}
+		if (poll(&p, 1, 0) == 1 && (p.revents & POLLHUP))
+			hang_up(n);
 		n->ended = true;
 	}
 	advance(n);
@@ -349,8 +381,15 @@ int connection_new(struct event_base *base, int fd, uid_t uid, const struct conn
 void connection_expect(struct connection *n, void (*client_left)(void *data), void *data)
 {
 	n->expecting = true;
+	n->waiting = false;
 	n->client_left = client_left;
 	n->client_left_data = data;
+}
+
+bool connection_wait(struct connection *n)
+{
+	n->waiting = !n->deaf;
+	return n->waiting;
 }
 
 /* Sending, and the next message in the buffer, wait for the event: the caller may be inside advance(). */

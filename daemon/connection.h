@@ -2,8 +2,8 @@
 /*
  * One client of the control socket: Varlink messages in both directions. The connection announces each message to its
  * owner, who takes it when it is the client's turn, and announces the next one after the final reply. It ends by itself
- * when the client leaves, sends no valid message, stops in the middle of one, or does not read its replies. On the
- * loop's thread.
+ * when the client has left and what it had sent is executed, when it sends no valid message, stops in the middle of
+ * one, or does not read its replies. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_CONNECTION_H
 #define CSIGHT_DAEMON_CONNECTION_H
@@ -53,6 +53,12 @@ bool connection_flush(struct connection *n);
 
 /* Announces a reply. client_left(data) is called if the connection ends before connection_finish(). */
 void connection_expect(struct connection *n, void (*client_left)(void *data), void *data);
+
+/*
+ * What is left of the exchange is to reply: it ends with client_left() as soon as the client can no longer read.
+ * Returns false if that is so already; then the owner calls connection_finish().
+ */
+bool connection_wait(struct connection *n);
 
 /*
  * Queues the final reply b. If b is NULL, nothing is queued; if b has the error -ENOMEM, the reply is an error that
