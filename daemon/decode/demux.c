@@ -482,6 +482,18 @@ static int find_earliest(struct demux *d, struct feed **ret, const struct elemen
 }
 
 /*
+ * True if the buffer may have held older trace than its oldest AUX slice. A full ETR advances the kernel's position by
+ * the size of its buffer, which is a power of two, however much it has overwritten: its first slice begins at 0.
+ */
+static bool has_wrapped(const struct stream *s)
+{
+	const struct pd_piece *first = s->pieces;
+
+	return s->n_pieces &&
+	       (first->offset || (first->flags & PD_AUX_OVERWRITE && (first->size & (first->size - 1)) == 0));
+}
+
+/*
  * Returns the time of the oldest AUX slice in a wrapped ring buffer of a CPU; 0 if it has not wrapped. Any thread may
  * have run there before.
  */
@@ -489,7 +501,7 @@ static uint64_t whole_since(const struct stream *s)
 {
 	bool of_cpu = s->cpu != UINT32_MAX && s->of_threads;
 
-	return of_cpu && s->n_pieces && s->pieces[0].offset ? s->pieces[0].origin.time : 0;
+	return of_cpu && has_wrapped(s) ? s->pieces[0].origin.time : 0;
 }
 
 /*
@@ -504,7 +516,7 @@ static int find_in_sync(struct demux *d)
 		const struct element_unit *u;
 		int rc;
 
-		if (s->of_threads || !s->n_pieces || !s->pieces[0].offset)
+		if (s->of_threads || !has_wrapped(s))
 			continue;
 		rc = element_queue_head(f->queue, &u);
 		if (rc < 0)

@@ -3,7 +3,7 @@
  * Simulates a machine: CPUs, with a trace unit each, run threads of the processes of two users. Threads are preempted,
  * migrate, make system calls and fault. Writes what csightd would record of one process, and what its threads executed.
  *
- * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped] [failing] [truncated] [unrecorded]
+ * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped|full] [failing] [truncated] [unrecorded]
  *                [stopped] [crowd]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
@@ -21,6 +21,7 @@
  *   stopped       private sinks: tracing is stopped and started again, as by a snapshot
  *   wrapped       private sinks: the ring buffer of one CPU wrapped. arena: its first half was overwritten; one CPU has
  *                 its first sync point soon after that, the other one much later
+ *   full          arena: wrapped, in the first snapshot of the sink: the kernel counts no more bytes than a buffer has
  *   crowd         private sinks: a thread that stops running ends, and another one begins, except two: one that runs
  * all the time, and one that runs at the beginning and at the end drop          from some time on, the process belongs
  * to another user, and executes the code at LATER
@@ -86,7 +87,7 @@ static struct thread threads[THREADS];
 static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
-static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, failing, dropped, off;
+static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, full, failing, dropped, off;
 static bool truncated, unrecorded, stopped, crowd;
 static unsigned rounds = ROUNDS, current_round;
 static uint32_t last_tid = PID_A + THREADS; /* of a crowd */
@@ -202,7 +203,16 @@ static size_t lost_slices(uint32_t cpu)
 
 static size_t lost_frames(void)
 {
-	return wrapped && arena ? frames.size / 32 * 16 : 0;
+	uint64_t kept = 16;
+
+	if (!wrapped || !arena)
+		return 0;
+	if (!full)
+		return frames.size / 32 * 16;
+	/* A buffer's size is a power of two. */
+	while (kept * 2 <= frames.size)
+		kept *= 2;
+	return frames.size - kept;
 }
 
 static bool is_traced(const struct thread *t)
@@ -497,9 +507,10 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 		const struct buf *b = arena ? &frames : &cpus[i].bytes;
 		uint64_t from = arena ? lost_frames() : lost_slices(i) ? cpus[i].slices[lost_slices(i)].offset : 0;
 
-		pd_write_buffer(w,
-				&(struct pd_buffer){
-				    .size = b->size - from, .offset = from, .index = i, .tid = UINT32_MAX, .cpu = i });
+		pd_write_buffer(
+		    w,
+		    &(struct pd_buffer){
+			.size = b->size - from, .offset = full ? 0 : from, .index = i, .tid = UINT32_MAX, .cpu = i });
 		pd_write_bytes(w, b->data + from, b->size - from);
 	}
 	rc = pd_write_end(w);
@@ -610,7 +621,8 @@ int main(int argc, char **argv)
 		nocid = nocid || strcmp(argv[i], "nocid") == 0;
 		el2 = el2 || strcmp(argv[i], "el2") == 0;
 		drop = drop || strcmp(argv[i], "drop") == 0;
-		wrapped = wrapped || strcmp(argv[i], "wrapped") == 0;
+		full = full || strcmp(argv[i], "full") == 0;
+		wrapped = wrapped || full || strcmp(argv[i], "wrapped") == 0;
 		handed = handed || strcmp(argv[i], "handed") == 0;
 		failing = failing || strcmp(argv[i], "failing") == 0;
 		sparse = sparse || strcmp(argv[i], "sparse") == 0;
@@ -631,13 +643,14 @@ int main(int argc, char **argv)
 			stop_time = stopped && i < rounds ? cpus[0].time : stop_time;
 			if (arena) {
 				put_frames(from);
-				frozen[n_frozen] = (struct pd_aux){ .offset = frames.size - arena_size + lost_frames(),
-								    .size = arena_size - lost_frames(),
-								    .flags = PD_AUX_OVERWRITE,
-								    .pid = 5,
-								    .tid = 5,
-								    .cpu = 0,
-								    .time = cpus[0].time };
+				frozen[n_frozen] =
+				    (struct pd_aux){ .offset = full ? 0 : frames.size - arena_size + lost_frames(),
+						     .size = arena_size - lost_frames(),
+						     .flags = PD_AUX_OVERWRITE,
+						     .pid = 5,
+						     .tid = 5,
+						     .cpu = 0,
+						     .time = cpus[0].time };
 				n_frozen++;
 			}
 			gap();
