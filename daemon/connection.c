@@ -113,8 +113,8 @@ static int charge_output(struct connection *n, size_t size)
 	return ledger_resize(&n->output, size > OUT_FREE ? size : 0, NULL);
 }
 
-/* Sends what the socket accepts. Returns false if the client is gone. */
-static bool flush_output(struct connection *n)
+/* Sends what the socket accepts. -EPIPE: the client reads no more. */
+static int flush_output(struct connection *n)
 {
 	struct out_message *m;
 
@@ -128,7 +128,7 @@ static bool flush_output(struct connection *n)
 		if (sent < 0 && errno == EAGAIN)
 			break;
 		if (sent < 0)
-			return false;
+			return errno == ECONNRESET ? -EPIPE : -errno;
 		closep(&m->fd);
 		m->sent += (size_t)sent;
 		n->out_size -= (size_t)sent;
@@ -142,7 +142,7 @@ static bool flush_output(struct connection *n)
 		}
 	}
 	charge_output(n, 0);
-	return true;
+	return 0;
 }
 
 /*
@@ -255,15 +255,20 @@ static void find_message(struct connection *n)
 /* Announces a message and sends output. Frees the connection when it is over. */
 static void advance(struct connection *n)
 {
+	int rc;
+
 	if (!n->expecting && !n->closing && n->in.size > 0) {
 		if (!n->whole)
 			find_message(n);
 		if (n->whole && !n->closing)
 			n->owner.ready(n->owner.data);
 	}
-	if (!flush_output(n))
+	rc = flush_output(n);
+	if (rc == -EPIPE)
 		hang_up(n);
-	if (n->out_size == 0 && !n->expecting && (n->closing || (n->ended && n->in.size == 0)))
+	/* After another error a client that lives must see the end of the connection, since it gets no reply. */
+	if ((rc < 0 && rc != -EPIPE) ||
+	    (n->out_size == 0 && !n->expecting && (n->closing || (n->ended && n->in.size == 0))))
 		connection_free(n);
 	else
 		update_events(n);
@@ -299,7 +304,7 @@ bool connection_busy(const struct connection *n)
 
 bool connection_flush(struct connection *n)
 {
-	return flush_output(n) && n->out_size > 0;
+	return flush_output(n) == 0 && n->out_size > 0;
 }
 
 /* Also activated with EV_TIMEOUT, after output was queued or an exchange finished. */
