@@ -53,3 +53,12 @@ int activation_listen(const char *path)
 		return -errno;
 	return TAKE_FD(fd);
 }
+
+bool activation_permits(int client)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+	       (peer.uid == 0 || peer.uid == geteuid());
+}

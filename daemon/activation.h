@@ -3,6 +3,8 @@
 #ifndef CSIGHT_DAEMON_ACTIVATION_H
 #define CSIGHT_DAEMON_ACTIVATION_H
 
+#include <stdbool.h>
+
 /* Returns the listening socket of a path, non-blocking, or -ENOENT: none was passed. */
 int activation_socket(const char *path, int type);
 
@@ -11,5 +13,8 @@ int activation_socket(const char *path, int type);
  * that systemd passed.
  */
 int activation_listen(const char *path);
+
+/* True if a client of such a socket is root, or the user as whom this process runs. */
+bool activation_permits(int client);
 
 #endif

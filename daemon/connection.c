@@ -40,11 +40,11 @@ struct connection {
 	STAILQ_HEAD(, out_message) out;
 	size_t out_size;
 	bool expecting;                  /* the owner has not finished the exchange */
-	bool waiting;                    /* what is left of the exchange is to reply */
+	bool only_reply;                 /* what is left of the exchange is to reply */
 	void (*client_left)(void *data); /* of connection_expect() */
 	void *client_left_data;
 	bool ended;   /* the client sends no more */
-	bool deaf;    /* the client reads no more: output is dropped */
+	bool hung_up; /* the client reads no more: output is dropped */
 	bool closing; /* close when the output is sent */
 };
 
@@ -151,10 +151,10 @@ static int flush_output(struct connection *n)
  */
 static void hang_up(struct connection *n)
 {
-	n->deaf = true;
+	n->hung_up = true;
 	drop_output(n);
 	charge_output(n, 0);
-	if (!n->expecting || !n->waiting)
+	if (!n->expecting || !n->only_reply)
 		return;
 	n->expecting = false;
 	n->client_left(n->client_left_data);
@@ -184,7 +184,7 @@ static void queue_output(struct connection *n, const struct buf *b, int fd)
 {
 	struct out_message *m;
 
-	if (n->deaf) {
+	if (n->hung_up) {
 		closep(&fd);
 		return;
 	}
@@ -386,15 +386,15 @@ int connection_new(struct event_base *base, int fd, uid_t uid, const struct conn
 void connection_expect(struct connection *n, void (*client_left)(void *data), void *data)
 {
 	n->expecting = true;
-	n->waiting = false;
+	n->only_reply = false;
 	n->client_left = client_left;
 	n->client_left_data = data;
 }
 
 bool connection_wait(struct connection *n)
 {
-	n->waiting = !n->deaf;
-	return n->waiting;
+	n->only_reply = !n->hung_up;
+	return n->only_reply;
 }
 
 /* Sending, and the next message in the buffer, wait for the event: the caller may be inside advance(). */

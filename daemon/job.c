@@ -306,6 +306,12 @@ static void run_prepare(struct work *w)
 		job->rc = job_files_open(&job->files, spool, job->snapshot->id);
 }
 
+/* Tables are kept for the user of the process, who may not have those of the kernel. */
+static bool is_of_kernel(const struct snapshot *s)
+{
+	return s->owner != s->uid;
+}
+
 static int start_child(struct job *job)
 {
 	struct job_queue *j = job->jobs;
@@ -316,7 +322,7 @@ static int start_child(struct job *job)
 				       .outputs = job_files_types,
 				       .output_fds = job->files.outputs,
 				       .n_outputs = JOB_OUTPUTS,
-				       .tables = j->o.settings->symbols_max > 0,
+				       .tables = j->o.settings->symbols_max > 0 && !is_of_kernel(job->snapshot),
 				       .snapshot = job->files.info };
 	struct timeval limit = { (time_t)j->o.settings->job_timeout, 0 }, tick = { 0, TICK_MS * 1000 };
 	char about[SNAPSHOT_ID_SIZE + 16];

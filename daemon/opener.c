@@ -8,7 +8,6 @@
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "daemon/exec-gate.h"
 #include "daemon/exit-listener.h"
@@ -187,18 +186,7 @@ static int ask(int opener, const struct opener_file *f, struct reason *why)
 /* Connects to csight-opener. flags: SOCK_NONBLOCK, or 0. Returns the connection, or negative errno. */
 static int connect_opener(const char *path, int flags)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	_cleanup_close_ int fd = -1;
-
-	if (!path || !*path)
-		return -ENOENT;
-	if (strlen(path) >= sizeof(a.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(a.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0)
-		return -errno;
-	return TAKE_FD(fd);
+	return path && *path ? io_connect(path, flags, 0) : -ENOENT;
 }
 
 int opener_open_file(const char *socket, const struct opener_file *f, struct reason *why)

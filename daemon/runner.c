@@ -6,7 +6,6 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "daemon/runner.h"
@@ -60,20 +59,6 @@ static int start_process(pid_t *ret_pid)
 	return rc < 0 ? rc : TAKE_FD(mine);
 }
 
-static int connect_to(const char *path)
-{
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	_cleanup_close_ int fd = -1;
-
-	if (strlen(path) >= sizeof(a.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(a.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0)
-		return -errno;
-	return TAKE_FD(fd);
-}
-
 static int make_message(const struct runner_command *c, struct buf *ret)
 {
 	const struct runner_request r = { RUNNER_VERSION, c->uid, (uint32_t)c->n_environment };
@@ -95,7 +80,7 @@ int runner_start(const char *socket, const struct runner_command *c, pid_t *ret_
 
 	if (rc < 0)
 		return rc;
-	fd = socket ? connect_to(socket) : start_process(&pid);
+	fd = socket ? io_connect(socket, SOCK_NONBLOCK, 0) : start_process(&pid);
 	if (fd < 0)
 		return fd;
 	*ret_pid = pid;

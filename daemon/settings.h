@@ -24,8 +24,7 @@ struct settings {
 	bool check_only;
 	bool verbose;
 	char socket[PATH_MAX], spool[PATH_MAX], config[PATH_MAX];
-	/* Sockets of csight-keeper, csight-kernel, and of the units of csight-decode, csight-opener and csight-runner;
-	   empty: none. */
+	/* Sockets of csight-keeper and of the units of the other helpers; empty: none. */
 	char keeper[PATH_MAX], decoder[PATH_MAX], opener[PATH_MAX], runner[PATH_MAX], kernel[PATH_MAX];
 	char capture[16];
 	char decode_user[64];

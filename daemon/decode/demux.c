@@ -487,10 +487,11 @@ static int find_earliest(struct demux *d, struct feed **ret, const struct elemen
  */
 static bool has_wrapped(const struct stream *s)
 {
+	enum { PAGE = 4096 };
 	const struct pd_piece *first = s->pieces;
 
-	return s->n_pieces &&
-	       (first->offset || (first->flags & PD_AUX_OVERWRITE && (first->size & (first->size - 1)) == 0));
+	return s->n_pieces && (first->offset || (first->flags & PD_AUX_OVERWRITE && first->size >= PAGE &&
+						 (first->size & (first->size - 1)) == 0));
 }
 
 /*

@@ -40,7 +40,7 @@ static int read_text(int fd, char **ret)
 		if (size < capacity) {
 			text[size] = '\0';
 			*ret = text;
-			return strlen(text) == size ? 0 : (free(text), -EBADMSG);
+			return strlen(text) == size ? 0 : -EBADMSG;
 		}
 		capacity *= 2;
 		more = realloc(text, capacity + 1);

@@ -20,15 +20,6 @@
 
 enum { IDLE_MS = 10000, REQUEST_SECONDS = 1, EXIT_USAGE = 2 };
 
-static bool is_permitted(int client)
-{
-	struct ucred peer;
-	socklen_t size = sizeof(peer);
-
-	return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-	       (peer.uid == 0 || peer.uid == geteuid());
-}
-
 static void serve(int client, const char *dir)
 {
 	const struct timeval limit = { REQUEST_SECONDS, 0 };
@@ -67,7 +58,7 @@ static int accept_requests(int listener, const char *dir)
 		if (rc < 0)
 			continue;
 		client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-		if (client >= 0 && is_permitted(client))
+		if (client >= 0 && activation_permits(client))
 			serve(client, dir);
 	}
 }

@@ -22,19 +22,10 @@
 
 enum { CHILDREN_MAX = 256, IDLE_MS = 10000, CHECK_MS = 200, EXIT_USAGE = 2 };
 
-static bool is_permitted(int client)
-{
-	struct ucred peer;
-	socklen_t size = sizeof(peer);
-
-	return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-	       (peer.uid == 0 || peer.uid == geteuid());
-}
-
 /* Starts a process that serves a client with the right to requests. Returns true if one was started. */
 static bool start_serving(int listener, int client)
 {
-	pid_t pid = is_permitted(client) ? fork() : -1;
+	pid_t pid = activation_permits(client) ? fork() : -1;
 
 	if (pid == 0) {
 		close(listener);

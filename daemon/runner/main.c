@@ -19,18 +19,9 @@
 
 enum { EXIT_USAGE = 2, SECONDS = 60, SECONDS_MAX = 3600 };
 
-static bool is_permitted(int client)
-{
-	struct ucred peer;
-	socklen_t size = sizeof(peer);
-
-	return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-	       (peer.uid == 0 || peer.uid == geteuid());
-}
-
 static int serve(int client, unsigned seconds)
 {
-	int rc = is_permitted(client) ? runner_serve(client, seconds) : -EPERM;
+	int rc = activation_permits(client) ? runner_serve(client, seconds) : -EPERM;
 
 	if (rc < 0)
 		log_error("cannot serve a request: %s", strerror(-rc));

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 
 #include "lib/base/io.h"
 #include "lib/base/util.h"
@@ -173,6 +175,23 @@ int io_write_file(int dirfd, const char *path, const void *data, size_t size, mo
 	if (rc < 0)
 		unlinkat(dirfd, tmp, 0);
 	return rc;
+}
+
+int io_connect(const char *path, int flags, unsigned seconds)
+{
+	const struct timeval limit = { (time_t)seconds, 0 };
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	_cleanup_close_ int fd = -1;
+
+	if (strlen(path) >= sizeof(a.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(a.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	return connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0 ? -errno : TAKE_FD(fd);
 }
 
 int io_send_fds(int fd, const void *data, size_t size, const int *fds, size_t n_fds)

@@ -31,6 +31,12 @@ int io_read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *
 int io_write_file(int dirfd, const char *path, const void *data, size_t size, mode_t mode);
 
 /*
+ * Connects to the SOCK_SEQPACKET socket at a path. flags: SOCK_NONBLOCK, or 0. seconds: the limit for connecting, and
+ * for each message; 0: none. Returns the connection.
+ */
+int io_connect(const char *path, int flags, unsigned seconds);
+
+/*
  * One message with descriptors, on a SOCK_SEQPACKET or SOCK_STREAM socket. io_send_fds() does not raise SIGPIPE, and
  * the caller keeps its descriptors. io_receive_fds() returns the message's size (0: the peer closed the socket). *n_fds
  * is the capacity of fds on entry and the number of descriptors received on return; they are close-on-exec. -EMSGSIZE:

@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "lib/base/io.h"
@@ -123,17 +122,13 @@ int decoder_spawn(const char *path, uid_t uid, gid_t gid, pid_t *ret_pid, int *r
 
 int decoder_connect(const char *path, int *ret_fd)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	_cleanup_close_ int fd = -1;
+	_cleanup_close_ int fd = io_connect(path, SOCK_NONBLOCK, 0);
 	socklen_t size = sizeof(struct ucred);
 	struct ucred peer;
 
-	if (strlen(path) >= sizeof(a.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(a.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0 ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+	if (fd < 0)
+		return fd;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
 		return -errno;
 	/* It gets the traces of all users. */
 	if (peer.uid != 0 && peer.uid != geteuid())

@@ -209,6 +209,8 @@ static void test_refusals(void)
 	check_refused(-EFBIG, "MiB");
 	make_names("what is this\n");
 	check_refused(-EBADMSG, "/proc/kallsyms");
+	write_file("kallsyms", "ffff800008010000 T _stext\n\0", 27);
+	check_refused(-EBADMSG, "/proc/kallsyms");
 	make_names("%s", "");
 	check_refused(-EBADMSG, "_stext");
 	write_file("kcore", "none", 4);

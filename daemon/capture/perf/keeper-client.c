@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 
 #include "daemon/capture/perf/keeper-client.h"
 #include "lib/base/io.h"
@@ -107,19 +106,17 @@ static int call_each(struct keeper_client *k, const struct keeper_message *m, ke
 
 static int connect_within(struct keeper_client *k, const char *path, time_t seconds)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	const struct timeval limit = { ANSWER_SECONDS, 0 }, first = { seconds, 0 };
 	struct keeper_message greeting;
 	_cleanup_close_ int none = -1;
 	int rc;
 
-	if (strlen(path) >= sizeof(a.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(a.sun_path, path);
 	keeper_client_leave(k);
-	k->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (k->fd < 0 || connect(k->fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
-	    setsockopt(k->fd, SOL_SOCKET, SO_RCVTIMEO, &first, sizeof(first)) < 0)
+	rc = io_connect(path, 0, 0);
+	if (rc < 0)
+		return rc;
+	k->fd = rc;
+	if (setsockopt(k->fd, SOL_SOCKET, SO_RCVTIMEO, &first, sizeof(first)) < 0)
 		rc = -errno;
 	else
 		rc = receive(k, &greeting, &none);

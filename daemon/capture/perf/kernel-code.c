@@ -3,9 +3,7 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include "daemon/capture/perf/kernel-code.h"
 #include "daemon/kernel/protocol.h"
@@ -80,25 +78,6 @@ static void find_key(char ret[DIGEST_TEXT])
 	digest_end(&d, ret);
 }
 
-static int connect_to(const char *path)
-{
-	const struct timeval limit = { ANSWER_SECONDS, 0 };
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	_cleanup_close_ int fd = -1;
-
-	if (!path)
-		return -ENOENT;
-	if (strlen(path) >= sizeof(a.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(a.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	return connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0 ? -errno : TAKE_FD(fd);
-}
-
 /* Receives the answer. Its descriptor must be sealed: the copy is written to several snapshots. */
 static int receive_copy(int server, struct capture_kernel *ret, struct reason *why)
 {
@@ -133,7 +112,7 @@ int kernel_code_update(struct kernel_code *k, struct reason *why)
 	find_key(key);
 	if (k->copy.size && strcmp(key, k->key) == 0)
 		return 0;
-	server = connect_to(k->socket);
+	server = k->socket ? io_connect(k->socket, 0, ANSWER_SECONDS) : -ENOENT;
 	if (server < 0)
 		return reason_set(why, -EOPNOTSUPP, "kernel: csight-kernel.socket cannot be reached: %s",
 				  strerror(-server));
