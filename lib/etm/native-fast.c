@@ -45,7 +45,8 @@ struct fast_state {
 /* True if one of the next n returns may pop an entry from before the chunk, whose address is unknown. */
 static inline bool returns_may_break(const struct native *e, int n)
 {
-	return e->chunk && n > 0 && n <= e->stack.n && return_stack_is_open(&e->stack, (unsigned)n - 1);
+	/* Entries from before the chunk are the oldest ones. */
+	return e->chunk && n > 0 && e->stack.n && return_stack_is_open(&e->stack, MIN((unsigned)n, e->stack.n) - 1u);
 }
 
 /* Returns false where the fast path cannot run. */
