@@ -53,6 +53,8 @@ static void print_annotation(FILE *to, const struct csight_object *snapshot)
 static void print_trigger(FILE *to, const struct csight_object *t)
 {
 	fprintf(to, "  trigger %" PRId64 ": %s", csight_number(t, "id", 0), esc(csight_text(t, "condition")));
+	if (csight_text(t, "conditions"))
+		fprintf(to, ", of: %s", esc(csight_text(t, "conditions")));
 	if (csight_number(t, "value", -1) >= 0)
 		fprintf(to, ", took %s", format_duration((uint64_t)csight_number(t, "value", 0)));
 	if (csight_number(t, "tid", 0))

@@ -61,6 +61,21 @@ static void print_costs(const struct csight_object *list)
 	}
 }
 
+/* Prints the hits of each of several conditions. */
+static void print_conditions(const struct csight_object *t)
+{
+	for (size_t i = 0; i < csight_count(t, "conditions"); i++) {
+		const struct csight_object *is = csight_item(t, "conditions", i);
+
+		if (i == 0)
+			printf("trigger %" PRId64 ": ", csight_number(t, "id", 0));
+		printf("%s%s: %s", i ? "; " : "", esc(csight_text(is, "condition")),
+		       format_plural((uint64_t)csight_number(is, "hits", 0), "hit"));
+	}
+	if (csight_count(t, "conditions"))
+		putchar('\n');
+}
+
 static int list_triggers(struct client *c)
 {
 	static const char *const head[] = { "ID>",         "PID>",      "NAME~",     "STATE",  "HITS>5",
@@ -84,6 +99,8 @@ static int list_triggers(struct client *c)
 	for (size_t i = 0; i < csight_count(list, "triggers"); i++)
 		add_row(t, csight_item(list, "triggers", i));
 	text_table_print(t, stdout);
+	for (size_t i = 0; i < csight_count(list, "triggers"); i++)
+		print_conditions(csight_item(list, "triggers", i));
 	print_costs(list);
 	return STATUS_OK;
 }

@@ -31,6 +31,7 @@ static const struct verb_option options[] = {
 	{ "crash", 0, NULL, "a signal ends the process" },
 	{ "exit", 0, NULL, "the process ends" },
 	{ "exit-status", 0, "N", "the process exits with this status" },
+	{ "or", 0, NULL, "between two events: each hit of one or the other" },
 	{ "once", 0, NULL, "take one snapshot" },
 	{ "max", 0, "N", "take at most N snapshots; 0: only count" },
 	{ "every", 0, "TIME", "take a snapshot at most once in this time" },
@@ -47,7 +48,8 @@ struct watch {
 	unsigned n_spec; /* options of spec */
 	pid_t pid;
 	struct trigger_spec spec;
-	struct reason endless; /* why it is unknown where the function returns */
+	struct reason endless; /* why it is unknown where a function returns, if it is */
+	const char *endless_name;
 };
 
 static const char *outcome_text(const char *name)
@@ -196,7 +198,7 @@ static int set_trigger(struct watch *w, json_object *places)
 	struct client *c = w->client;
 	int rc;
 
-	trigger_spec_condition(&w->spec, &condition);
+	trigger_spec_conditions(&w->spec, &condition);
 	trigger_spec_rules(&w->spec, &rules);
 	if (buf_error(&condition) < 0 || buf_error(&rules) < 0 ||
 	    asprintf(&text, "%s %s", (const char *)condition.data, (const char *)rules.data) < 0) {
@@ -213,8 +215,8 @@ static int set_trigger(struct watch *w, json_object *places)
 				&reply);
 	if (rc < 0) {
 		rc = client_daemon_failed(c, rc);
-		if (w->spec.timed && *w->endless.text)
-			fprintf(stderr, "  %s: %s\n", esc(w->spec.value), w->endless.text);
+		if (w->endless_name)
+			fprintf(stderr, "  %s: %s\n", esc(w->endless_name), w->endless.text);
 		return rc;
 	}
 	if (w->background && c->json)
@@ -254,11 +256,51 @@ static int watch_command(struct watch *w)
 	return rc;
 }
 
-static int watch_run(struct client *c)
+/* Moves the places of a condition to a list. */
+static void move_places(json_object *from, unsigned condition, json_object **to)
+{
+	*to = *to ? *to : json_object_new_array();
+	for (size_t i = 0; i < json_array_size(from); i++) {
+		json_object *place = json_object_get(json_object_array_get_idx(from, i));
+
+		if (condition)
+			json_add_u64(place, "condition", condition);
+		json_array_add(*to, place);
+	}
+}
+
+/* Finds the places of the functions and lines. Returns 0, or an exit status after an error message. */
+static int find_places(struct watch *w, json_object **ret)
 {
 	_cleanup_object_ struct csight_object *targets = NULL;
+	const char *exe = NULL;
+	int rc = 0;
+
+	for (unsigned i = 0; i < trigger_spec_count(&w->spec) && rc == 0; i++) {
+		const struct trigger_condition *c = &w->spec.conditions[i];
+		_cleanup_json_ json_object *places = NULL;
+		struct reason why = { "" };
+
+		if (!trigger_condition_named(c))
+			continue;
+		if (!targets)
+			exe = find_exe(w->client, w->pid, &targets);
+		rc = c->event == TRIGGER_LINE ? live_function_line(w->pid, exe, c->value, &places)
+					      : live_function_find(w->pid, exe, c->value, c->timed, &places, &why);
+		if (rc == 0)
+			move_places(places, i, ret);
+		if (c->timed && *why.text) {
+			w->endless = why;
+			w->endless_name = c->value;
+		}
+	}
+	return rc;
+}
+
+static int watch_run(struct client *c)
+{
 	struct watch w = { .client = c };
-	const char *pid_text = NULL, *exe = NULL;
+	const char *pid_text = NULL;
 	json_object *places = NULL;
 	int rc;
 
@@ -270,18 +312,17 @@ static int watch_run(struct client *c)
 		rc = client_connect(c);
 	if (rc == 0 && w.when)
 		return watch_command(&w);
-	if (rc == 0 && (w.spec.event == TRIGGER_FUNCTION || w.spec.event == TRIGGER_LINE))
-		exe = find_exe(c, w.pid, &targets);
-	if (rc == 0 && w.spec.event == TRIGGER_FUNCTION)
-		rc = live_function_find(w.pid, exe, w.spec.value, w.spec.timed, &places, &w.endless);
-	if (rc == 0 && w.spec.event == TRIGGER_LINE)
-		rc = live_function_line(w.pid, exe, w.spec.value, &places);
-	return rc == 0 ? set_trigger(&w, places) : rc;
+	if (rc == 0)
+		rc = find_places(&w, &places);
+	if (rc == 0)
+		return set_trigger(&w, places);
+	json_object_put(places);
+	return rc;
 }
 
 const struct verb cmd_watch = {
 	.name = "watch",
-	.arguments = "--pid N EVENT [RULE...]",
+	.arguments = "--pid N EVENT [--or EVENT...] [RULE...]",
 	.summary = "take snapshots of a process when something happens",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = options,

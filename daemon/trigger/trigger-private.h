@@ -36,6 +36,22 @@ static inline void trigger_report_change(const struct trigger_list *all)
 		all->o.changed(all->o.data);
 }
 
+/*
+ * Derives the places of all conditions: those given for functions and lines, the numbers of other events. -EOPNOTSUPP:
+ * the target cannot watch this; -E2BIG: these are too many; both with the reason.
+ */
+int trigger_places_derive(struct trigger *t, const struct trigger_place *given, size_t n, struct reason *why);
+
+/* Adds the places to the list of the source, or removes them. -E2BIG: the list is full. */
+int trigger_places_set(struct trigger *t);
+void trigger_places_clear(struct trigger *t);
+
+/* Sets *ret to the condition of the place in a slot of the source's list. -ENOENT: that is not of this trigger. */
+int trigger_places_find(const struct trigger *t, uint32_t slot, unsigned *ret);
+
+/* Makes the next hit of each place freeze the rings if it has this value at least; UINT64_MAX: none does. */
+void trigger_places_hold(struct trigger *t, uint64_t least);
+
 /* Records the control groups of the trigger's process, if the rule group depends on them. -ESRCH, -ENOMEM. */
 int trigger_group_note(struct trigger *t);
 
@@ -51,7 +67,10 @@ void trigger_settle_end(struct trigger *t);
 /* True if the trigger waits for the end of its process. */
 static inline bool trigger_of_end(const struct trigger *t)
 {
-	return t->spec.event == TRIGGER_CRASH || t->spec.event == TRIGGER_EXIT || t->spec.event == TRIGGER_EXIT_STATUS;
+	for (unsigned i = 0; i < trigger_spec_count(&t->spec); i++)
+		if (trigger_condition_of_end(&t->spec.conditions[i]))
+			return true;
+	return false;
 }
 
 #endif

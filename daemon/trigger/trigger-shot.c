@@ -74,7 +74,6 @@ void trigger_hold(struct trigger *t)
 {
 	const struct kept_snapshot *shortest = least_kept(t);
 	uint64_t least = t->spec.keep && t->n_kept >= t->spec.keep ? shortest->value + 1 : 0;
-	const struct capture_watching *w;
 	uint64_t wait = wait_of(t, now_ns(CLOCK_MONOTONIC));
 	struct timeval pause;
 
@@ -87,9 +86,7 @@ void trigger_hold(struct trigger *t)
 		event_add(t->timer, &pause);
 		return;
 	}
-	w = t->watched->target->ring.source->ops->watching;
-	for (size_t i = 0; i < t->n_slots; i++)
-		w->hold(t->watched->target->ring.source, t->slots[i], least);
+	trigger_places_hold(t, least);
 }
 
 void trigger_on_timer(int fd, short what, void *data)
@@ -145,7 +142,8 @@ static void report_taken(const struct trigger_shot *shot, const struct snapshot 
 	struct audit_hit hit = { .name = shot->section };
 	struct audit_object on = { .pid = s->pid, .owner = s->owner, .name = s->name, .snapshot = s->id, .hit = &hit };
 
-	json_get_str(shot->mark, "condition", &on.trigger);
+	if (json_get_str(shot->mark, "conditions", &on.trigger) < 0)
+		json_get_str(shot->mark, "condition", &on.trigger);
 	read_hit(shot->mark, &hit);
 	audit_done(&shot->by, AUDIT_TAKE, &on);
 }
@@ -240,6 +238,8 @@ static void take(struct trigger *t, const struct trigger_hit *hit, struct trigge
 	t->taken_ns = now_ns(CLOCK_MONOTONIC);
 	t->copying++;
 	t->pending++;
+	/* Of several places only the one that was hit freezes the rings no more. */
+	trigger_places_hold(t, UINT64_MAX);
 	trigger_report_change(t->all);
 	if (t->spec.after)
 		s->delay = evtimer_new(t->all->o.base, on_delay, s);

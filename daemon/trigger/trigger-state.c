@@ -11,9 +11,12 @@
 
 static json_object *write_counts(const struct trigger *t)
 {
-	json_object *o = json_object_new_object();
+	json_object *o = json_object_new_object(), *conditions = json_object_new_array();
 
 	json_add_u64(o, "hits", t->hits);
+	for (unsigned i = 0; i < trigger_spec_count(&t->spec); i++)
+		json_array_add(conditions, json_object_new_int64((int64_t)t->condition_hits[i]));
+	json_add(o, "conditions", conditions);
 	json_add_u64(o, "measured", t->measured);
 	json_add_u64(o, "unknown", t->unknown);
 	json_add_u64(o, "longest", t->longest);
@@ -107,7 +110,12 @@ void trigger_state_reserve(struct trigger_list *all, json_object *list)
 
 static void read_counts(struct trigger *t, json_object *o)
 {
+	json_object *conditions = NULL;
+
 	json_get_u64(o, "hits", &t->hits);
+	json_get(o, "conditions", json_type_array, &conditions);
+	for (unsigned i = 0; i < trigger_spec_count(&t->spec) && i < json_array_size(conditions); i++)
+		t->condition_hits[i] = (uint64_t)json_object_get_int64(json_object_array_get_idx(conditions, i));
 	json_get_u64(o, "measured", &t->measured);
 	json_get_u64(o, "unknown", &t->unknown);
 	json_get_u64(o, "longest", &t->longest);
@@ -115,7 +123,7 @@ static void read_counts(struct trigger *t, json_object *o)
 		json_get_u64(o, trigger_outcome_str(i), &t->outcomes[i]);
 }
 
-/* Adds what the source has counted while no daemon ran: its counts outlast its list. */
+/* Adds what the source has counted while no daemon ran: its counts outlast its list. The slots are those of places. */
 static void read_slots(struct trigger *t, json_object *list)
 {
 	struct capture_source *source = t->watched->target->ring.source;
@@ -133,6 +141,8 @@ static void read_slots(struct trigger *t, json_object *list)
 		    measured > atomic_load(&counts[slot].measured) || unknown > atomic_load(&counts[slot].unknown))
 			continue;
 		t->hits += atomic_load(&counts[slot].hits) - hits;
+		if (i < t->n_places)
+			t->condition_hits[t->places[i].condition] += atomic_load(&counts[slot].hits) - hits;
 		t->measured += atomic_load(&counts[slot].measured) - measured;
 		t->unknown += atomic_load(&counts[slot].unknown) - unknown;
 	}

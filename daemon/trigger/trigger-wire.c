@@ -13,18 +13,62 @@ static const char *state_str(const struct trigger *t)
 	return t->ended ? "ended" : t->enabled ? "enabled" : "disabled";
 }
 
-static void add_mechanism(json_object *o, const struct trigger *t)
+/* Returns true if one of the first n places is watched by this mechanism. */
+static bool has_mechanism(const struct trigger *t, size_t n, const char *mechanism)
 {
 	struct capture_watch_state is;
 
-	if (!trigger_state_of(t, &is))
+	for (size_t i = 0; i < n && trigger_state_of(t, i, &is); i++)
+		if (strcmp(is.mechanism, mechanism) == 0)
+			return true;
+	return false;
+}
+
+/* Adds the mechanisms of the places, and their costs in the same order. */
+static void add_mechanisms(json_object *o, const struct trigger *t)
+{
+	_cleanup_buf_ struct buf mechanisms = { 0 }, costs = { 0 };
+	struct capture_watch_state is = { .rests = 0 };
+
+	for (size_t i = 0; trigger_state_of(t, i, &is); i++) {
+		if (has_mechanism(t, i, is.mechanism))
+			continue;
+		buf_printf(&mechanisms, "%s%s", i ? ", " : "", is.mechanism);
+		buf_printf(&costs, "%s%s", i ? ", " : "", is.cost);
+	}
+	buf_u8(&mechanisms, 0);
+	buf_u8(&costs, 0);
+	if (buf_error(&mechanisms) < 0 || buf_error(&costs) < 0 || mechanisms.size == 1)
 		return;
-	json_add_str(o, "mechanism", is.mechanism);
-	json_add_str(o, "cost", is.cost);
+	json_add_str(o, "mechanism", (const char *)mechanisms.data);
+	json_add_str(o, "cost", (const char *)costs.data);
 	if (is.rests) {
 		json_add_u64(o, "rests", is.rests);
 		json_add_u64(o, "rested", is.rested_ns);
 	}
+}
+
+static void add_text(json_object *o, const char *name, const struct trigger_condition *c)
+{
+	_cleanup_buf_ struct buf text = { 0 };
+
+	trigger_condition_text(c, &text);
+	if (buf_error(&text) == 0)
+		json_add_bytes(o, name, (const char *)text.data);
+}
+
+static json_object *conditions_of(const struct trigger *t)
+{
+	json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < trigger_spec_count(&t->spec); i++) {
+		json_object *o = json_object_new_object();
+
+		add_text(o, "condition", &t->spec.conditions[i]);
+		json_add_u64(o, "hits", t->condition_hits[i]);
+		json_array_add(list, o);
+	}
+	return list;
 }
 
 json_object *trigger_wire(struct trigger *t)
@@ -38,17 +82,19 @@ json_object *trigger_wire(struct trigger *t)
 	json_add_i64(o, "uid", t->by.uid);
 	json_add_bytes(o, "name", t->name);
 	json_add_bytes(o, "condition", t->condition);
+	if (t->spec.joins)
+		json_add(o, "conditions", conditions_of(t));
 	json_add_bytes(o, "rules", t->rules);
 	if (t->section)
 		json_add_bytes(o, "section", t->section);
 	json_add_str(o, "state", state_str(t));
 	json_add_u64(o, "hits", t->hits);
-	if (t->spec.timed) {
+	if (trigger_spec_timed(&t->spec)) {
 		json_add_u64(o, "measured", t->measured);
 		json_add_u64(o, "unknown", t->unknown);
 		json_add_u64(o, "longest", t->longest);
 	}
-	add_mechanism(o, t);
+	add_mechanisms(o, t);
 	for (enum trigger_outcome i = 0; i < TRIGGER_OUTCOMES; i++)
 		if (t->outcomes[i]) {
 			json_add_u64(became, trigger_outcome_str(i), t->outcomes[i]);
@@ -76,15 +122,18 @@ json_object *trigger_wire_hit(const struct trigger *t, const struct trigger_hit 
 		[EMU_HIT_LEFT] = "left",
 		[EMU_HIT_ENDED] = "ended",
 	};
+	const struct trigger_condition *c = &t->spec.conditions[hit->condition];
 	json_object *o = json_object_new_object();
 
 	json_add_i64(o, "id", t->number);
-	json_add_bytes(o, "condition", t->condition);
-	if (t->spec.event == TRIGGER_FUNCTION)
-		json_add_bytes(o, "function", t->spec.value);
+	add_text(o, "condition", c);
+	if (t->spec.joins)
+		json_add_bytes(o, "conditions", t->condition);
+	if (c->event == TRIGGER_FUNCTION)
+		json_add_bytes(o, "function", c->value);
 	if (hit->how < ELEMENTS(how))
 		json_add_str(o, "how", how[hit->how]);
-	if (t->spec.timed)
+	if (c->timed)
 		json_add_u64(o, "value", hit->value);
 	if (hit->tid)
 		json_add_i64(o, "tid", hit->tid);
@@ -114,10 +163,12 @@ static int parse_place(json_object *o, struct trigger_place *ret)
 {
 	const char *address = NULL, *device = NULL;
 	struct trigger_place p = { 0 };
+	uint64_t condition = 0;
 	char *end;
 
 	if (!json_object_is_type(o, json_type_object) || json_get_str(o, "address", &address) < 0 ||
 	    parse_u64(address, UINT64_MAX, &p.place) < 0 || json_get_u64(o, "size", &p.size) == -EINVAL ||
+	    json_get_u64(o, "condition", &condition) == -EINVAL || condition >= TRIGGER_CONDITIONS_MAX ||
 	    json_get_u64(o, "inode", &p.inode) == -EINVAL || json_get_str(o, "device", &device) == -EINVAL ||
 	    json_get_bool(o, "loops", &p.ends.loops) == -EINVAL || parse_ends(o, &p.ends) < 0 ||
 	    (p.inode != 0) != (device != NULL))
@@ -130,6 +181,7 @@ static int parse_place(json_object *o, struct trigger_place *ret)
 		if (*end)
 			return -EINVAL;
 	}
+	p.condition = (unsigned)condition;
 	*ret = p;
 	return 0;
 }
@@ -168,6 +220,8 @@ json_object *trigger_wire_places_of(const struct trigger *t)
 		char device[24];
 
 		json_add_hex(o, "address", p->place);
+		if (p->condition)
+			json_add_u64(o, "condition", p->condition);
 		json_add_u64(o, "size", p->size);
 		snprintf(device, sizeof(device), "%x:%x", p->major, p->minor);
 		if (p->inode) {

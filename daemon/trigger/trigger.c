@@ -9,7 +9,6 @@
 #include "daemon/wire.h"
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
-#include "lib/code/syscalls.h"
 
 enum { ATTACHED_TICK_MS = 200, ENDED_PER_USER = 16 };
 
@@ -44,116 +43,6 @@ struct trigger *trigger_find(const struct trigger_list *all, uint32_t number)
 	return NULL;
 }
 
-static const struct capture_watching *watching_of(const struct trigger *t)
-{
-	return t->watched->target->ring.source->ops->watching;
-}
-
-static int syscall_number(const char *name)
-{
-#define X(number, text)               \
-	if (strcmp(name, #text) == 0) \
-		return number;
-	SYSCALLS(X)
-#undef X
-	return -ENOENT;
-}
-
-void trigger_count(struct trigger *t)
-{
-	struct emu_watch_count counts[EMU_WATCHES_MAX];
-
-	if (!t->n_slots || watching_of(t)->counts(t->watched->target->ring.source, counts) < 0)
-		return;
-	for (size_t i = 0; i < t->n_slots; i++) {
-		const struct emu_watch_count *is = &counts[t->slots[i]];
-		struct emu_watch_count *was = &t->since[i];
-
-		t->hits += atomic_load(&is->hits) - atomic_load(&was->hits);
-		t->measured += atomic_load(&is->measured) - atomic_load(&was->measured);
-		t->unknown += atomic_load(&is->unknown) - atomic_load(&was->unknown);
-		*was = *is;
-	}
-}
-
-/* Returns what the source must watch for a place. */
-static struct emu_watch watch_of(const struct trigger *t, const struct trigger_place *p)
-{
-	static const enum emu_watch_kind kinds[] = {
-		[TRIGGER_FUNCTION] = EMU_WATCH_POINT, [TRIGGER_ADDRESS] = EMU_WATCH_POINT,
-		[TRIGGER_LINE] = EMU_WATCH_POINT,     [TRIGGER_SYSCALL] = EMU_WATCH_SYSCALL,
-		[TRIGGER_SIGNAL] = EMU_WATCH_SIGNAL,  [TRIGGER_EXIT_STATUS] = EMU_WATCH_NONE,
-	};
-	bool call = t->spec.event == TRIGGER_FUNCTION && t->spec.timed;
-
-	return (struct emu_watch){ .kind = call ? EMU_WATCH_CALL : kinds[t->spec.event],
-				   .trigger = t->number,
-				   .longer_than =
-				       t->spec.longer_than == TRIGGER_P99 ? EMU_LONGER_THAN_P99 : t->spec.longer_than,
-				   .place = p->place,
-				   .size = p->size,
-				   .inode = p->inode,
-				   .major = p->major,
-				   .minor = p->minor };
-}
-
-bool trigger_state_of(const struct trigger *t, struct capture_watch_state *ret)
-{
-	if (!t->n_slots)
-		return false;
-	watching_of(t)->state(t->watched->target->ring.source, t->watched->list.watches[t->slots[0]].kind, ret);
-	return true;
-}
-
-static int find_free_slot(const struct watched_target *w, uint32_t *ret)
-{
-	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
-		if (w->list.watches[i].kind == EMU_WATCH_NONE) {
-			*ret = i;
-			return 0;
-		}
-	return -E2BIG;
-}
-
-static void remove_places(struct trigger *t)
-{
-	struct capture_watch_list *list = t->watched ? &t->watched->list : NULL;
-
-	if (!t->n_slots)
-		return;
-	trigger_count(t);
-	for (size_t i = 0; i < t->n_slots; i++) {
-		memset(&list->watches[t->slots[i]], 0, sizeof(list->watches[0]));
-		memset(&list->ends[t->slots[i]], 0, sizeof(list->ends[0]));
-	}
-	t->n_slots = 0;
-	watched_target_changed(t->watched);
-}
-
-static int add_places(struct trigger *t)
-{
-	struct emu_watch_count counts[EMU_WATCHES_MAX] = { 0 };
-	int rc = 0;
-
-	for (size_t i = 0; i < t->n_places && rc == 0; i++) {
-		rc = find_free_slot(t->watched, &t->slots[i]);
-		if (rc < 0)
-			break;
-		t->watched->list.watches[t->slots[i]] = watch_of(t, &t->places[i]);
-		t->watched->list.ends[t->slots[i]] = t->places[i].ends;
-		t->n_slots++;
-	}
-	if (rc == 0 && t->n_slots)
-		rc = watching_of(t)->counts(t->watched->target->ring.source, counts);
-	for (size_t i = 0; i < t->n_slots; i++)
-		t->since[i] = counts[t->slots[i]];
-	if (rc < 0)
-		remove_places(t);
-	else
-		watched_target_changed(t->watched);
-	return rc;
-}
-
 int trigger_enable(struct trigger *t, bool enabled, struct reason *why)
 {
 	int rc = 0;
@@ -163,9 +52,9 @@ int trigger_enable(struct trigger *t, bool enabled, struct reason *why)
 	if (t->enabled == enabled)
 		return 0;
 	if (enabled)
-		rc = add_places(t);
+		rc = trigger_places_set(t);
 	else
-		remove_places(t);
+		trigger_places_clear(t);
 	if (rc < 0)
 		return reason_set(why, rc, "process %d watches %d places already", (int)t->pid, EMU_WATCHES_MAX);
 	t->enabled = enabled;
@@ -228,7 +117,7 @@ void trigger_settle_end(struct trigger *t)
 	if (!t->ended && !spent && t->watched->target->ring.state != RING_GONE)
 		return;
 	if (!t->ended) {
-		remove_places(t);
+		trigger_places_clear(t);
 		t->ended = true;
 		t->enabled = false;
 		ledger_return(&t->charge);
@@ -295,14 +184,14 @@ static void on_hit(void *data, struct watched_target *w, const struct emu_hit *h
 {
 	struct trigger_list *all = data;
 	struct trigger *t = trigger_find(all, h->trigger);
-	const struct trigger_hit hit = { .how = h->how,
-					 .tid = h->tid,
-					 .time_ns = h->time_ns,
-					 .monotonic_ns = h->monotonic_ns,
-					 .value = h->value,
-					 .held = h->held != 0 };
+	struct trigger_hit hit = { .how = h->how,
+				   .tid = h->tid,
+				   .time_ns = h->time_ns,
+				   .monotonic_ns = h->monotonic_ns,
+				   .value = h->value,
+				   .held = h->held != 0 };
 
-	if (t && t->enabled && t->watched == w)
+	if (t && t->enabled && t->watched == w && trigger_places_find(t, h->watch, &hit.condition) == 0)
 		trigger_hit(t, &hit);
 	else if (h->held)
 		watched_target_release(w);
@@ -327,18 +216,33 @@ void trigger_list_hits(void *data, struct target *target)
 		watched_target_drain(w);
 }
 
-static bool ended_as_wanted(const struct trigger *t, const struct ending *e)
+static bool ended_as_wanted(const struct trigger_condition *c, const struct ending *e)
 {
-	switch (t->spec.event) {
+	switch (c->event) {
 	case TRIGGER_EXIT:
 		return true;
 	case TRIGGER_CRASH:
 		return e->known && WIFSIGNALED(e->status);
 	case TRIGGER_EXIT_STATUS:
-		return e->known && WIFEXITED(e->status) && (uint64_t)WEXITSTATUS(e->status) == t->spec.number;
+		return e->known && WIFEXITED(e->status) && (uint64_t)WEXITSTATUS(e->status) == c->number;
 	default:
 		return false;
 	}
+}
+
+/* The end of a process is one hit, of the first condition that it meets. */
+static void hit_end(struct trigger *t, const struct target *target)
+{
+	struct trigger_hit hit = { .how = EMU_HIT_ENDED, .tid = target->ending.tid, .monotonic_ns = target->gone_ns };
+
+	for (; hit.condition < trigger_spec_count(&t->spec); hit.condition++)
+		if (ended_as_wanted(&t->spec.conditions[hit.condition], &target->ending)) {
+			t->end_hit = true;
+			t->hits++;
+			t->condition_hits[hit.condition]++;
+			trigger_hit(t, &hit);
+			return;
+		}
 }
 
 void trigger_list_ended(void *data, struct target *target)
@@ -356,18 +260,12 @@ void trigger_list_ended(void *data, struct target *target)
 		return;
 	}
 	for (t = TAILQ_FIRST(&all->triggers); t; t = next) {
-		const struct trigger_hit hit = { .how = EMU_HIT_ENDED,
-						 .tid = target->ending.tid,
-						 .monotonic_ns = target->gone_ns };
-
 		next = TAILQ_NEXT(t, link);
 		if (t->watched != w || t->ended)
 			continue;
 		trigger_count(t);
-		if (t->enabled && !t->hits && ended_as_wanted(t, &target->ending)) {
-			t->hits++;
-			trigger_hit(t, &hit);
-		}
+		if (t->enabled && !t->end_hit)
+			hit_end(t, target);
 		/* How a process ended may be known only a moment later. */
 		if (target->ending.known || !trigger_of_end(t))
 			trigger_settle_end(t);
@@ -378,58 +276,6 @@ void trigger_list_ended(void *data, struct target *target)
 static void on_settled(void *data, struct watched_target *w)
 {
 	trigger_list_ended(data, w->target);
-}
-
-/* Derives the places of an event that has a number. */
-static int derive_places(struct trigger *t, struct reason *why)
-{
-	int number;
-
-	switch (t->spec.event) {
-	case TRIGGER_SYSCALL:
-		number = syscall_number(t->spec.value);
-		if (number < 0)
-			return reason_set(why, -EOPNOTSUPP, "there is no system call \"%s\" on arm64",
-					  esc(t->spec.value));
-		t->places[0] = (struct trigger_place){ .place = (uint64_t)number };
-		t->n_places = 1;
-		return 0;
-	case TRIGGER_SIGNAL:
-	case TRIGGER_ADDRESS:
-		t->places[0] = (struct trigger_place){ .place = t->spec.number };
-		t->n_places = 1;
-		return 0;
-	case TRIGGER_FUNCTION:
-	case TRIGGER_LINE:
-		return t->n_places
-			   ? 0
-			   : reason_set(why, -EOPNOTSUPP, "%s: no place in the process was given", esc(t->condition));
-	default:
-		t->n_places = 0;
-		return 0;
-	}
-}
-
-static int check_source(const struct target *target, const struct trigger *t, struct reason *why)
-{
-	const struct capture_watching *w = target->ring.source->ops->watching;
-	bool code =
-	    t->spec.event == TRIGGER_FUNCTION || t->spec.event == TRIGGER_ADDRESS || t->spec.event == TRIGGER_LINE;
-	uint32_t limits = 0;
-
-	if (!t->n_places)
-		return 0;
-	if (!w)
-		return reason_set(why, -EOPNOTSUPP,
-				  "only programs under the emulated trace unit can be watched for this");
-	w->applied(target->ring.source, &limits);
-	if (code && limits & EMU_CANNOT_RETRANSLATE)
-		return reason_set(why, -EOPNOTSUPP, "this QEMU cannot translate code again; use version 7.2");
-	if (t->spec.timed && t->spec.longer_than == TRIGGER_P99 && limits & EMU_CANNOT_P99)
-		return reason_set(why, -EOPNOTSUPP, "the program runs under an older csight-etm.so; start it again");
-	if ((t->spec.timed || t->spec.event == TRIGGER_SIGNAL) && limits & EMU_CANNOT_READ_REGISTERS)
-		return reason_set(why, -EOPNOTSUPP, "this QEMU does not export its registers; use version 7.2");
-	return 0;
 }
 
 static void trigger_free(struct trigger *t)
@@ -452,7 +298,7 @@ static int fill(struct trigger *t, const struct trigger_request *q, struct reaso
 	struct trigger_list *all = t->all;
 	int rc;
 
-	trigger_spec_condition(&q->spec, &condition);
+	trigger_spec_conditions(&q->spec, &condition);
 	trigger_spec_rules(&q->spec, &rules);
 	if (buf_error(&condition) < 0 || buf_error(&rules) < 0)
 		return -ENOMEM;
@@ -476,9 +322,7 @@ static int fill(struct trigger *t, const struct trigger_request *q, struct reaso
 	if (rc == 0 && q->spec.exec[0] && !q->restored)
 		rc = trigger_exec_check(all->exec, t->by.uid, why);
 	if (rc == 0)
-		rc = derive_places(t, why);
-	if (rc == 0)
-		rc = check_source(q->target, t, why);
+		rc = trigger_places_derive(t, q->places, q->n_places, why);
 	return rc < 0 ? rc : ledger_charge(all->o.ledger, t->by.uid, LEDGER_TRIGGERS, 1, &t->charge, refusal);
 }
 
@@ -509,8 +353,6 @@ int trigger_add(struct trigger_list *all, const struct trigger_request *q, struc
 	t->by = *q->by;
 	t->pid = q->target->pid;
 	t->spec = q->spec;
-	memcpy(t->places, q->places, sizeof(t->places));
-	t->n_places = q->n_places;
 	t->attached = q->attached;
 	TAILQ_INIT(&t->calls);
 	rc = fill(t, q, why, ret_refusal);
@@ -539,7 +381,7 @@ void trigger_remove(struct trigger *t)
 {
 	struct trigger_list *all = t->all;
 
-	remove_places(t);
+	trigger_places_clear(t);
 	t->ended = true;
 	TAILQ_REMOVE(&all->triggers, t, link);
 	trigger_report_change(all);

@@ -30,6 +30,7 @@ struct control_groups;
 
 /* What is watched, as in struct emu_watch: an address, with an inode an offset in that file, or a number. */
 struct trigger_place {
+	unsigned condition;          /* of the spec: its index */
 	uint64_t place, size, inode; /* size: of the function; 0: it is none */
 	uint32_t major, minor;
 	struct capture_watch_ends ends; /* of the function */
@@ -52,11 +53,12 @@ const char *trigger_outcome_str(enum trigger_outcome outcome);
 
 /* A hit, as a snapshot records it. */
 struct trigger_hit {
+	unsigned condition; /* that it met: the index in the spec */
 	enum emu_hit_how how;
 	uint32_t tid;          /* 0: unknown */
 	uint64_t time_ns;      /* on the thread's clock; 0: unknown */
 	uint64_t monotonic_ns; /* CLOCK_MONOTONIC */
-	uint64_t value;        /* the duration, if the spec has one */
+	uint64_t value;        /* the duration, if the condition has one */
 	bool held;             /* it froze the rings */
 };
 
@@ -72,7 +74,7 @@ struct trigger {
 	uint32_t number;
 	struct audit_actor by;
 	struct trigger_spec spec;
-	char *condition, *rules; /* the texts of spec */
+	char *condition, *rules; /* the texts of spec: all conditions, and the rules */
 	char *section;           /* of the configuration, if that has set the trigger; NULL: a user has */
 	pid_t pid;
 	char *name;                     /* of the process */
@@ -86,8 +88,10 @@ struct trigger {
 	bool attached; /* it ends with the call that set it */
 	bool reported; /* the caller knows that it is in effect */
 	bool ended;    /* the target has ended, or all snapshots are taken */
+	bool end_hit;  /* the end of the process was a hit */
 	uint64_t hits;
-	uint64_t measured, unknown; /* calls of known and of unknown duration */
+	uint64_t condition_hits[TRIGGER_CONDITIONS_MAX]; /* of each condition */
+	uint64_t measured, unknown;                      /* calls of known and of unknown duration */
 	uint64_t outcomes[TRIGGER_OUTCOMES];
 	uint64_t longest;  /* the greatest value of a hit */
 	uint64_t taken_ns; /* CLOCK_MONOTONIC of the last snapshot */
@@ -151,8 +155,8 @@ void trigger_wait(struct trigger *t, struct call *c);
 /* Brings the trigger's counts up to date with those of the source. */
 void trigger_count(struct trigger *t);
 
-/* Describes how the places of a trigger are watched. False: it has none, or is not enabled. */
-bool trigger_state_of(const struct trigger *t, struct capture_watch_state *ret);
+/* Describes how place i of a trigger is watched. False: it has no such place, or is not enabled. */
+bool trigger_state_of(const struct trigger *t, size_t i, struct capture_watch_state *ret);
 
 /* To be called when the source of a target has new hits. */
 void trigger_list_hits(void *data, struct target *t);

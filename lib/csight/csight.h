@@ -193,12 +193,14 @@ struct csight_watch_options {
 	/* For csight_watch_wait(): called once the trigger is in effect; non-zero cancels the wait. May be NULL. */
 	int (*watching)(void *userdata, const struct csight_object *trigger);
 	void *userdata;
+	const unsigned
+	    *conditions; /* of each place: the index of its condition in trigger; NULL: all are of the first */
 };
 
 /*
- * Sets a trigger on an armed process: an event and rules as csight(1) has them under watch, such as "syscall read
- * longer-than 5ms once". It remains until it is removed; ret may be NULL, otherwise it receives the trigger. -EINVAL:
- * it is not valid, or cannot be watched. options may be NULL.
+ * Sets a trigger on an armed process: events and rules as csight(1) has them under watch, such as "syscall read
+ * longer-than 5ms or signal USR1 once". It remains until it is removed; ret may be NULL, otherwise it receives the
+ * trigger. -EINVAL: it is not valid, or cannot be watched. options may be NULL.
  */
 int csight_watch_set(struct csight *c, pid_t pid, const char *trigger, const struct csight_watch_options *options,
 		     struct csight_object **ret);

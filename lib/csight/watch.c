@@ -13,6 +13,8 @@ static json_object *places_of(const struct csight_watch_options *o)
 		json_object *place = json_object_new_object();
 
 		json_add_hex(place, "address", o->places[i]);
+		if (o->conditions && o->conditions[i])
+			json_add_u64(place, "condition", o->conditions[i]);
 		json_array_add(list, place);
 	}
 	return list;

@@ -22,22 +22,24 @@ enum value_kind {
 	VALUE_GROUP
 };
 
+static const char EVENTS[] = "function, address, line, syscall, signal, crash, exit or exit-status";
+
 static const char *const groups[] = { [TRIGGER_TREE] = "tree", [TRIGGER_CGROUP] = "cgroup", [TRIGGER_UNIT] = "unit" };
 
 static const struct {
 	const char *name;
-	enum trigger_event event; /* TRIGGER_NONE: a rule, or longer-than */
+	enum trigger_event event; /* TRIGGER_NONE: a rule, longer-than, or or */
 	enum value_kind kind;
 } keys[] = {
 	{ "function", TRIGGER_FUNCTION, VALUE_TEXT },  { "address", TRIGGER_ADDRESS, VALUE_ADDRESS },
 	{ "line", TRIGGER_LINE, VALUE_LINE },          { "syscall", TRIGGER_SYSCALL, VALUE_TEXT },
 	{ "signal", TRIGGER_SIGNAL, VALUE_SIGNAL },    { "crash", TRIGGER_CRASH, VALUE_NONE },
 	{ "exit", TRIGGER_EXIT, VALUE_NONE },          { "exit-status", TRIGGER_EXIT_STATUS, VALUE_STATUS },
-	{ "longer-than", TRIGGER_NONE, VALUE_LENGTH }, { "once", TRIGGER_NONE, VALUE_NONE },
-	{ "max", TRIGGER_NONE, VALUE_COUNT },          { "every", TRIGGER_NONE, VALUE_TIME },
-	{ "after", TRIGGER_NONE, VALUE_TIME },         { "min-history", TRIGGER_NONE, VALUE_TIME },
-	{ "keep", TRIGGER_NONE, VALUE_COUNT },         { "group", TRIGGER_NONE, VALUE_GROUP },
-	{ "exec", TRIGGER_NONE, VALUE_TEXT },
+	{ "longer-than", TRIGGER_NONE, VALUE_LENGTH }, { "or", TRIGGER_NONE, VALUE_NONE },
+	{ "once", TRIGGER_NONE, VALUE_NONE },          { "max", TRIGGER_NONE, VALUE_COUNT },
+	{ "every", TRIGGER_NONE, VALUE_TIME },         { "after", TRIGGER_NONE, VALUE_TIME },
+	{ "min-history", TRIGGER_NONE, VALUE_TIME },   { "keep", TRIGGER_NONE, VALUE_COUNT },
+	{ "group", TRIGGER_NONE, VALUE_GROUP },        { "exec", TRIGGER_NONE, VALUE_TEXT },
 };
 
 static int find_key(const char *name)
@@ -154,17 +156,36 @@ static int refuse_value(const char *key, enum value_kind kind, const char *value
 	return reason_set(why, -EINVAL, "%s: \"%s\" %s", key, esc(value), wanted[kind]);
 }
 
+/* Returns the condition to which keys apply. */
+static struct trigger_condition *last_condition(struct trigger_spec *s)
+{
+	return &s->conditions[s->joins];
+}
+
 static int set_event(struct trigger_spec *s, enum trigger_event event, const char *value, uint64_t number,
 		     struct reason *why)
 {
-	if (s->event != TRIGGER_NONE)
-		return reason_set(why, -EINVAL, "%s and %s: a trigger waits for one event", event_name(s->event),
-				  event_name(event));
-	if (value && strlen(value) >= sizeof(s->value))
+	struct trigger_condition *c = last_condition(s);
+
+	if (c->event != TRIGGER_NONE)
+		return reason_set(why, -EINVAL, "%s and %s: between two events of a trigger must be or",
+				  event_name(c->event), event_name(event));
+	if (value && strlen(value) >= sizeof(c->value))
 		return refuse_value(event_name(event), VALUE_TEXT, value, why);
-	s->event = event;
-	s->number = number;
-	strcpy(s->value, value ? value : "");
+	c->event = event;
+	c->number = number;
+	strcpy(c->value, value ? value : "");
+	return 0;
+}
+
+/* Begins the next condition. */
+static int set_join(struct trigger_spec *s, const char *key, struct reason *why)
+{
+	if (last_condition(s)->event == TRIGGER_NONE)
+		return reason_set(why, -EINVAL, "%s needs an event before it: %s", key, EVENTS);
+	if (trigger_spec_count(s) == TRIGGER_CONDITIONS_MAX)
+		return reason_set(why, -EINVAL, "%s: a trigger has at most %d events", key, TRIGGER_CONDITIONS_MAX);
+	s->joins++;
 	return 0;
 }
 
@@ -183,8 +204,8 @@ static int set_exec(struct trigger_spec *s, const char *command, struct reason *
 static void set_rule(struct trigger_spec *s, const char *key, uint64_t number)
 {
 	if (strcmp(key, "longer-than") == 0) {
-		s->timed = true;
-		s->longer_than = number;
+		last_condition(s)->timed = true;
+		last_condition(s)->longer_than = number;
 	} else if (strcmp(key, "once") == 0 || strcmp(key, "max") == 0) {
 		s->limited = true;
 		s->max = strcmp(key, "once") == 0 ? 1 : number;
@@ -216,6 +237,8 @@ int trigger_spec_set(struct trigger_spec *s, const char *key, const char *value,
 		return refuse_value(key, keys[k].kind, value, why);
 	if (keys[k].event != TRIGGER_NONE)
 		return set_event(s, keys[k].event, keys[k].kind == VALUE_NONE ? NULL : value, number, why);
+	if (strcmp(key, "or") == 0)
+		return set_join(s, key, why);
 	if (strcmp(key, "keep") == 0 && (number == 0 || number > TRIGGER_KEEP_MAX))
 		return reason_set(why, -EINVAL, "keep: \"%s\" is not a number from 1 to %d", esc(value),
 				  TRIGGER_KEEP_MAX);
@@ -225,24 +248,52 @@ int trigger_spec_set(struct trigger_spec *s, const char *key, const char *value,
 	return 0;
 }
 
+static int check_condition(const struct trigger_condition *c, struct reason *why)
+{
+	if (c->timed && c->event != TRIGGER_FUNCTION && c->event != TRIGGER_SYSCALL)
+		return reason_set(why, -EINVAL, "longer-than is for function and syscall; %s takes no time",
+				  event_name(c->event));
+	if (c->event == TRIGGER_SYSCALL && !c->timed)
+		return reason_set(why, -EINVAL, "syscall needs longer-than, which may be 0");
+	return 0;
+}
+
+static bool is_same_event(const struct trigger_condition *a, const struct trigger_condition *b)
+{
+	return a->event == b->event && a->number == b->number &&
+	       (a->event == TRIGGER_SIGNAL || strcmp(a->value, b->value) == 0);
+}
+
+/* Two conditions of one event would count each of its hits twice. */
+static int check_distinct(const struct trigger_spec *s, struct reason *why)
+{
+	for (unsigned i = 0; i < trigger_spec_count(s); i++)
+		for (unsigned k = 0; k < i; k++)
+			if (is_same_event(&s->conditions[i], &s->conditions[k]))
+				return reason_set(why, -EINVAL, "%s%s%s is there twice",
+						  event_name(s->conditions[i].event),
+						  *s->conditions[i].value ? " " : "", esc(s->conditions[i].value));
+	return 0;
+}
+
 int trigger_spec_check(const struct trigger_spec *s, struct reason *why)
 {
-	if (s->event == TRIGGER_NONE)
-		return reason_set(why, -EINVAL,
-				  "a trigger needs an event: function, address, line, syscall, signal, crash, exit or "
-				  "exit-status");
-	if (s->timed && s->event != TRIGGER_FUNCTION && s->event != TRIGGER_SYSCALL)
-		return reason_set(why, -EINVAL, "longer-than is for function and syscall; %s takes no time",
-				  event_name(s->event));
-	if (s->event == TRIGGER_SYSCALL && !s->timed)
-		return reason_set(why, -EINVAL, "syscall needs longer-than, which may be 0");
-	if (s->keep && !s->timed)
-		return reason_set(why, -EINVAL,
-				  "keep is for events with longer-than: it keeps those of the longest durations");
-	if (s->keep && s->group != TRIGGER_ALONE)
-		return reason_set(why, -EINVAL,
-				  "keep and group exclude each other: a group has several snapshots for each hit");
-	return 0;
+	int rc = 0;
+
+	if (s->conditions[0].event == TRIGGER_NONE)
+		return reason_set(why, -EINVAL, "a trigger needs an event: %s", EVENTS);
+	if (s->conditions[s->joins].event == TRIGGER_NONE)
+		return reason_set(why, -EINVAL, "or needs an event after it: %s", EVENTS);
+	for (unsigned i = 0; i < trigger_spec_count(s) && rc == 0; i++) {
+		rc = check_condition(&s->conditions[i], why);
+		if (rc == 0 && s->keep && !s->conditions[i].timed)
+			rc = reason_set(why, -EINVAL,
+					"keep is for events with longer-than: it keeps those of the longest durations");
+	}
+	if (rc == 0 && s->keep && s->group != TRIGGER_ALONE)
+		rc = reason_set(why, -EINVAL,
+				"keep and group exclude each other: a group has several snapshots for each hit");
+	return rc < 0 ? rc : check_distinct(s, why);
 }
 
 /* Copies the next word of a text to ret and advances the text. Returns false at its end. -EINVAL in *rc. */
@@ -332,13 +383,28 @@ static void put_number(struct buf *b, const char *key, uint64_t n)
 	put_value(b, key, text);
 }
 
-void trigger_spec_condition(const struct trigger_spec *s, struct buf *ret)
+static void put_condition(struct buf *b, const struct trigger_condition *c)
 {
-	put_value(ret, event_name(s->event), s->value);
-	if (s->timed && s->longer_than == TRIGGER_P99)
-		put_value(ret, "longer-than", "p99");
-	else if (s->timed)
-		put_time(ret, "longer-than", s->longer_than);
+	put_value(b, event_name(c->event), c->value);
+	if (c->timed && c->longer_than == TRIGGER_P99)
+		put_value(b, "longer-than", "p99");
+	else if (c->timed)
+		put_time(b, "longer-than", c->longer_than);
+}
+
+void trigger_condition_text(const struct trigger_condition *c, struct buf *ret)
+{
+	put_condition(ret, c);
+	buf_u8(ret, 0);
+}
+
+void trigger_spec_conditions(const struct trigger_spec *s, struct buf *ret)
+{
+	for (unsigned i = 0; i < trigger_spec_count(s); i++) {
+		if (i)
+			put_value(ret, "or", "");
+		put_condition(ret, &s->conditions[i]);
+	}
 	buf_u8(ret, 0);
 }
 

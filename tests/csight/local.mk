@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-check_PROGRAMS += tests/csight/region-of tests/csight/unit-libcsight tests/csight/unit-async tests/csight/unit-notes tests/csight/decode-cancel tests/csight/decode-print tests/csight/doctor-print tests/csight/store-print
+check_PROGRAMS += tests/csight/region-of tests/csight/watch-at tests/csight/unit-libcsight tests/csight/unit-async tests/csight/unit-notes tests/csight/decode-cancel tests/csight/decode-print tests/csight/doctor-print tests/csight/store-print
 tests_csight_region_of_LDADD = lib/csight/libclient.la lib/base/libbase.la
+tests_csight_watch_at_LDADD = lib/csight/libclient.la
 tests_csight_decode_cancel_LDADD = lib/csight/libclient.la
 tests_csight_decode_print_LDADD = lib/csight/libclient.la
 tests_csight_store_print_LDADD = lib/csight/libclient.la

@@ -373,6 +373,8 @@ static void seed_calls(void)
 		  "{\"pid\":$2,\"trigger\":\"syscall read longer-than p99 max 5 exec \\\"echo x\\\"\"}" },
 		{ "csight.Watch", "{\"pid\":$3,\"trigger\":\"address 0x400000 after 1s group unit\"}" },
 		{ "csight.Watch", "{\"pid\":$3,\"trigger\":\"exit-status 3\"}" },
+		{ "csight.Watch", "{\"pid\":$1,\"trigger\":\"crash or address 0x400000 or function f\","
+				  "\"places\":[{\"address\":\"0x1000\",\"condition\":2}]}" },
 		{ "csight.ListTriggers", "{}" },
 		{ "csight.SetTrigger", "{\"id\":1,\"enabled\":false}" },
 		{ "csight.RemoveTrigger", "{\"id\":1}" },

@@ -15,7 +15,7 @@ static const char *again(const char *text)
 		snprintf(result, sizeof(result), "error: %s", why.text);
 		return result;
 	}
-	trigger_spec_condition(&spec, &condition);
+	trigger_spec_conditions(&spec, &condition);
 	trigger_spec_rules(&spec, &rules);
 	snprintf(result, sizeof(result), "%s|%s", (const char *)condition.data, (const char *)rules.data);
 	return result;
@@ -43,15 +43,32 @@ static void test_texts(void)
 		{ "exit group cgroup", "exit|group cgroup" },
 		{ "exec \"echo \\\"$A\\\"\" exit once", "exit|once exec \"echo \\\"$A\\\"\"" },
 		{ "exec a exec true exit", "exit|exec true" },
+		{ "function f or signal USR1", "function f or signal USR1|" },
+		{ "once crash or every 1s exit-status 3 or exit-status 4",
+		  "crash or exit-status 3 or exit-status 4|once every 1s" },
+		{ "function or or function and", "function or or function and|" },
+		{ "longer-than 1ms function f or syscall read longer-than p99 keep 2",
+		  "function f longer-than 1ms or syscall read longer-than p99|keep 2" },
+		{ "function f or function g longer-than 1s", "function f or function g longer-than 1s|" },
+		{ "exit-status 1 or exit-status 2 or exit-status 3 or crash",
+		  "exit-status 1 or exit-status 2 or exit-status 3 or crash|" },
 	};
 	struct trigger_spec spec = { 0 };
 
 	for (size_t i = 0; i < ELEMENTS(texts); i++)
 		CHECK_STR(again(texts[i][0]), texts[i][1]);
 	CHECK(trigger_spec_parse("signal USR1", &spec, NULL) == 0);
-	CHECK_EQ(spec.number, 10);
+	CHECK_EQ(spec.conditions[0].number, 10);
 	CHECK(trigger_spec_parse("address 18", &spec, NULL) == 0);
-	CHECK_EQ(spec.number, 18);
+	CHECK_EQ(spec.conditions[0].number, 18);
+	CHECK(trigger_spec_parse("crash or function f longer-than 1ms or address 3", &spec, NULL) == 0);
+	CHECK_EQ(trigger_spec_count(&spec), 3);
+	CHECK_EQ(spec.conditions[0].event, TRIGGER_CRASH);
+	CHECK_EQ(spec.conditions[1].event, TRIGGER_FUNCTION);
+	CHECK_EQ(spec.conditions[1].longer_than, 1000000);
+	CHECK_STR(spec.conditions[1].value, "f");
+	CHECK(!spec.conditions[0].timed && spec.conditions[1].timed && !spec.conditions[2].timed);
+	CHECK_EQ(spec.conditions[2].number, 3);
 }
 
 static void test_errors(void)
@@ -90,9 +107,25 @@ static void test_errors(void)
 		"function f group family",
 		"function f longer-than 1ms keep 3 group tree",
 		"a-key-that-is-longer-than-any-that-there-is 1",
+		"or",
+		"or crash",
+		"crash or",
+		"once or crash",
+		"crash or or exit",
+		"crash or once",
+		"crash or longer-than 5ms",
+		"function f longer-than 5ms or crash longer-than 5ms",
+		"function f or syscall read",
+		"function f longer-than 1ms or crash keep 3",
+		"function f or crash function g",
+		"exit-status 1 or exit-status 2 or exit-status 3 or exit-status 4 or crash",
+		"function f or crash or function f",
+		"function f or function f longer-than 1ms",
+		"signal USR1 or signal 10",
+		"address 0x10 or address 0x10",
 	};
 	char text[TRIGGER_VALUE_SIZE + 32] = "function ";
-	struct trigger_spec spec = { .event = TRIGGER_EXIT };
+	struct trigger_spec spec = { .conditions[0].event = TRIGGER_EXIT };
 	struct reason why = { "" };
 
 	for (size_t i = 0; i < ELEMENTS(texts); i++) {
@@ -103,7 +136,7 @@ static void test_errors(void)
 	memset(text + 9, 'f', TRIGGER_VALUE_SIZE);
 	CHECK(trigger_spec_parse(text, &spec, &why) == -EINVAL);
 	text[9 + TRIGGER_VALUE_SIZE - 1] = 0;
-	CHECK_EQ(spec.event, TRIGGER_EXIT);
+	CHECK_EQ(spec.conditions[0].event, TRIGGER_EXIT);
 	CHECK(trigger_spec_parse(text, &spec, &why) == 0);
 }
 
