@@ -85,11 +85,23 @@ static uint64_t reached(const struct slot_state *o)
 	return MIN(o->base_ns, UINT64_MAX - o->instructions) + o->instructions;
 }
 
-/* Returns where the window begins on the thread's clock, whose lag is known except while the thread runs. */
+/*
+ * Returns the time of a thread's clock at the freeze. Of a thread in a system call it is estimated: it is not before
+ * the call, also if that began after the time of the copy, and includes the time for which the thread waited for a CPU.
+ */
+static uint64_t stopped_at(const struct emu_source *s, const struct slot_state *o, uint64_t monotonic)
+{
+	uint64_t now = monotonic - MIN(o->lag_ns, monotonic);
+
+	if (s->virtual_clock)
+		now = o->state == EMU_RUNNING ? reached(o) : MAX(now, reached(o));
+	return now;
+}
+
+/* Returns where the window begins on the thread's clock. */
 static uint64_t window_since(const struct emu_source *s, const struct slot_state *o, const struct window *w)
 {
-	uint64_t now =
-	    s->virtual_clock && o->state == EMU_RUNNING ? reached(o) : w->monotonic - MIN(o->lag_ns, w->monotonic);
+	uint64_t now = stopped_at(s, o, w->monotonic);
 
 	return now - MIN(now, w->last);
 }
@@ -193,7 +205,7 @@ static void keep_thread(const struct emu_source *s, uint32_t n, const struct slo
 	emu_fill_thread(s, o, t);
 	t->acknowledged = !alive || o->state != EMU_RUNNING || o->seen == s->control;
 	if (s->virtual_clock && o->state == EMU_IDLE && !o->full)
-		t->until_ns = c->monotonic - o->lag_ns;
+		t->until_ns = stopped_at(s, o, c->monotonic);
 	if (!t->acknowledged) {
 		bool left = cut_overwritten(s, n, r);
 
