@@ -47,6 +47,7 @@ void file_decode_done(struct file_decode *d)
 	json_object_put(d->finder.snapshot);
 	json_object_put(d->finder.bundle);
 	bundle_remove(d->unpacked);
+	free(d->kcore_dir);
 	json_object_put(d->options);
 	json_object_put(d->result);
 }
@@ -96,16 +97,36 @@ int file_decode_open_snapshot(struct file_decode *d, const char *id, int trace, 
 		     : read_snapshot(d, id, (char *)text.data, text.size);
 }
 
+/* Opens a directory of perf record --kcore, whose kcore_dir has the code of the kernel. */
+static int open_perf_directory(struct file_decode *d, const char *name)
+{
+	int rc = io_open_beneath(d->finder.dir, "data", &d->input);
+
+	if (rc == -ENOENT)
+		return set_error(
+		    d, rc,
+		    "%.700s is no directory of a trace: it has neither snapshot.json nor snapshot.ini, nor data as "
+		    "of perf record --kcore",
+		    name);
+	if (rc < 0)
+		return set_failure(d, "open data of", name, rc);
+	closep(&d->finder.dir);
+	if (asprintf(&d->kcore_dir, "%s/kcore_dir", name) < 0) {
+		d->kcore_dir = NULL;
+		return set_failure(d, "open", name, -ENOMEM);
+	}
+	d->finder.dirs[d->finder.n_dirs++] = d->kcore_dir;
+	return 0;
+}
+
 static int open_snapshot_directory(struct file_decode *d, const char *name)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t size;
 	int rc = io_read_file(d->finder.dir, "snapshot.json", SNAPSHOT_JSON_MAX, &text, &size);
 
-	if (rc == -ENOENT) {
-		return set_error(
-		    d, rc, "%.700s is not a snapshot directory: it has neither snapshot.json nor snapshot.ini", name);
-	}
+	if (rc == -ENOENT)
+		return open_perf_directory(d, name);
 	if (rc < 0)
 		return set_failure(d, "read snapshot.json of", name, rc);
 	rc = read_snapshot(d, name, text, size);
@@ -123,7 +144,7 @@ static int open_snapshot_directory(struct file_decode *d, const char *name)
 	return 0;
 }
 
-/* Opens a snapshot directory of csightd (snapshot.json) or an Arm snapshot (snapshot.ini). */
+/* Opens a snapshot directory of csightd (snapshot.json), an Arm snapshot (snapshot.ini), or one of perf (data). */
 static int open_directory(struct file_decode *d, const char *name)
 {
 	int rc = io_open_beneath(d->finder.dir, "snapshot.ini", &d->input);

@@ -37,7 +37,8 @@ struct file_decode {
 	const char *name;     /* of the input, for messages */
 	const char *type;     /* of the input, as in lib/decoder/decoder.h */
 	int input, code, jitdump;
-	char *unpacked; /* the directory of a bundle */
+	char *unpacked;  /* the directory of a bundle */
+	char *kcore_dir; /* of perf record --kcore, in the finder */
 	/* Set by file_decode_run(). */
 	json_object *result;
 	char error[1024];
@@ -54,8 +55,8 @@ struct file_decode {
 const char *file_decode_format(const char *name);
 
 /*
- * Opens the input, of which d owns the descriptor from then on: a perf.data file, a snapshot directory of csightd or
- * Arm's tools, a bundle, bare trace (with regs), or a store.
+ * Opens the input, of which d owns the descriptor from then on: a perf.data file, a directory of perf record --kcore, a
+ * snapshot directory of csightd or Arm's tools, a bundle, bare trace (with regs), or a store.
  */
 int file_decode_open(struct file_decode *d, int fd, const char *name);
 

@@ -17,9 +17,9 @@
 enum { FINDER_DIRS_MAX = 32 };
 
 struct finder {
-	int dir;               /* directory of the snapshot, or -1; owned by the caller */
-	json_object *snapshot; /* snapshot.json, or NULL; owned by the caller */
-	const char *dirs[FINDER_DIRS_MAX];
+	int dir;                               /* directory of the snapshot, or -1; owned by the caller */
+	json_object *snapshot;                 /* snapshot.json, or NULL; owned by the caller */
+	const char *dirs[FINDER_DIRS_MAX + 1]; /* the last one: of perf record --kcore */
 	size_t n_dirs;
 	json_object *bundle; /* the index of the bundle that dir is of, which has all files; or NULL */
 	/* Candidates for the most recently requested image. */
