@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "daemon/kernel/kallsyms.h"
 #include "daemon/kernel/kernel-copy.h"
 #include "daemon/kernel/protocol.h"
 #include "lib/base/io.h"
 #include "lib/code/elf.h"
+#include "lib/code/kallsyms.h"
 
 /* The readers of ELF files resolve addresses in so many segments (lib/code/elf-private.h). */
 enum { SEGMENTS_MAX = 256, PIECE = 1 << 20, PAGE = 4096 };

@@ -4,6 +4,7 @@
 #include "lib/base/reader.h"
 #include "lib/code/debug-file.h"
 #include "lib/code/elf.h"
+#include "lib/code/kallsyms.h"
 #include "lib/perfdata/sums.h"
 
 enum { LINK_SECTION_MAX = 8192 };
@@ -52,6 +53,11 @@ bool debug_file_wanted(int fd, struct debug_wanted *ret)
 
 	if (elf_open(fd, &e) < 0 || (has_symbols(e) && has_section(e, ".debug_info")))
 		return false;
+	/* The kernel runs at other addresses than those in its debug file. */
+	if (elf_identity(e)->type == ELF_TYPE_CORE) {
+		*ret = (struct debug_wanted){ .link = "kallsyms", .kernel = true };
+		return !has_symbols(e);
+	}
 	w.id_size = elf_build_id(e, w.id);
 	read_link(e, &w);
 	*ret = w;
@@ -71,6 +77,8 @@ bool debug_file_is(int fd, const struct debug_wanted *wanted)
 	uint8_t id[IMAGE_BUILD_ID_MAX];
 	size_t size;
 
+	if (wanted->kernel)
+		return kallsyms_is(fd);
 	if (elf_open(fd, &e) < 0 || (!has_symbols(e) && !has_section(e, ".debug_info")))
 		return false;
 	size = elf_build_id(e, id);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The debug file of an image: a separate file with the symbols, or the DWARF, that the image itself was stripped of.
- * The image identifies it by its build-id, or by a name and a checksum (.gnu_debuglink). Files are hostile.
+ * The image identifies it by its build-id, or by a name and a checksum (.gnu_debuglink). That of a copy of the kernel's
+ * memory is the list of its symbols, kallsyms, beside it. Files are hostile.
  */
 #ifndef CSIGHT_CODE_DEBUG_FILE_H
 #define CSIGHT_CODE_DEBUG_FILE_H
@@ -19,6 +20,7 @@ struct debug_wanted {
 	size_t id_size;            /* 0: none */
 	char link[DEBUG_LINK_MAX]; /* a name without a slash; "": none */
 	uint32_t crc;
+	bool kernel; /* it is a list of the kernel's symbols */
 };
 
 /* False if the file has both symbols and DWARF itself, or does not identify its debug file. */

@@ -25,6 +25,7 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/dwarf-forms.c \
 	lib/code/dwarf-lines.c \
 	lib/code/inflate.c lib/code/inflate.h \
+	lib/code/kallsyms.c lib/code/kallsyms.h \
 	lib/code/inlines.c lib/code/inlines.h lib/code/inlines-private.h \
 	lib/code/inline-entries.c lib/code/inline-pieces.c \
 	lib/code/inline-instances.c lib/code/inline-instances.h \
@@ -33,6 +34,7 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/rust-name.c lib/code/rust-name.h \
 	lib/code/symbols-elf.c \
 	lib/code/symbols-file.c \
+	lib/code/symbols-kernel.c \
 	lib/code/symbols-perf.c \
 	lib/code/symbols.c lib/code/symbols.h lib/code/symtab.h \
 	lib/code/ocaml-traps.c lib/code/ocaml-traps.h \

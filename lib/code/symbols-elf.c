@@ -15,15 +15,6 @@ enum {
 	PACKED_MAX = 128 << 20,
 };
 
-/* Of several symbols at one address, the one with the lowest rank names it: the name that the author of the code is
- * most likely to know. */
-static uint8_t name_rank(const struct elf_symbol *sym, const char *name)
-{
-	uint8_t rank = sym->global ? 0 : sym->weak ? 1 : 2;
-
-	return name[0] != '_' ? rank : (uint8_t)(rank + (name[1] == '_' ? 6 : 3));
-}
-
 /* Returns whether a symbol is a mark of code or data by the ABI ("Mapping symbols" of AAELF32 and AAELF64). */
 static bool is_mapping_symbol(const char *name)
 {
@@ -58,7 +49,7 @@ static int add_symbol(struct symbols *s, const struct elf *e, const struct table
 	if (section && sym->value >= section->address && sym->value - section->address < section->size)
 		size = section->size - (sym->value - section->address);
 	p.end = p.start + MIN(size, left);
-	p.rank = name_rank(sym, name);
+	p.rank = symbols_name_rank(sym->global, sym->weak, name);
 	return symbols_pieces_add(found, &p);
 }
 
@@ -334,8 +325,11 @@ static int add_symbols_of(struct symbols *s, const struct elf *e, struct elf *ot
 static int add_debug_file(struct symbols *s, const struct elf *e, int fd, struct pieces *named)
 {
 	_cleanup_(elf_freep) struct elf *debug = NULL;
-	int rc = elf_open(fd, &debug);
+	int rc;
 
+	if (elf_identity(e)->type == ELF_TYPE_CORE)
+		return symbols_add_kernel(s, e, fd, named);
+	rc = elf_open(fd, &debug);
 	return rc == 0 ? add_symbols_of(s, e, debug, named) : rc == -ENOMEM ? rc : 0;
 }
 

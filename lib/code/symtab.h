@@ -31,8 +31,24 @@ struct pieces {
 	size_t n, capacity;
 };
 
+/*
+ * Of several symbols at one address, the one with the lowest rank names it: the name that the author of the code is
+ * most likely to know.
+ */
+static inline uint8_t symbols_name_rank(bool global, bool weak, const char *name)
+{
+	uint8_t rank = global ? 0 : weak ? 1 : 2;
+
+	return name[0] != '_' ? rank : (uint8_t)(rank + (name[1] == '_' ? 6 : 3));
+}
+
 int symbols_pieces_add(struct pieces *p, const struct piece *piece);
 void symbols_pieces_done(struct pieces *p);
+
+struct elf;
+
+/* Adds the functions that a list of the kernel's symbols has in a copy of its memory. A damaged list has none. */
+int symbols_add_kernel(struct symbols *s, const struct elf *e, int list, struct pieces *named);
 
 /* Makes the table of functions with a name, and of those without one in the intervals between them. Sorts both. */
 int symbols_make(struct symbols *s, struct pieces *named, struct pieces *nameless);

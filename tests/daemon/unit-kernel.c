@@ -14,11 +14,12 @@
 #include <sys/wait.h>
 
 #include "daemon/capture/perf/kernel-code.h"
-#include "daemon/kernel/kallsyms.h"
 #include "daemon/kernel/kernel-copy.h"
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
+#include "lib/code/debug-file.h"
 #include "lib/code/image.h"
+#include "lib/code/kallsyms.h"
 #include "lib/code/symbols.h"
 #include "tests/unit.h"
 
@@ -139,6 +140,19 @@ static void check_name(struct image_set *s, const struct symbols *names, uint64_
 	CHECK_STR(at.name ? at.name : "", want);
 }
 
+static void check_names(struct image_set *s, const struct symbols *names)
+{
+	check_name(s, names, OWN, "first");
+	check_name(s, names, OWN + 0xffc, "first");
+	check_name(s, names, OWN + 0x1000, "second");
+	check_name(s, names, OWN + OWN_CODE - 4, "second");
+	check_name(s, names, OWN + OWN_CODE, "");
+	check_name(s, names, MODULE + 0x40, "mod_run");
+	check_name(s, names, MODULE + 0x48, "mod_run");
+	check_name(s, names, MODULE + PAGE + 0x10, "mod_last");
+	check_name(s, names, BPF + 0x84, "bpf_prog_1");
+}
+
 static void check_copy(int fd, uint64_t size)
 {
 	_cleanup_(image_set_freep) struct image_set *s = NULL;
@@ -160,15 +174,7 @@ static void check_copy(int fd, uint64_t size)
 	CHECK_EQ(known_at(s, OWN + OWN_CODE_PAGES * PAGE, 4), 0);
 	CHECK_EQ(known_at(s, OWN + (OWN_CODE_PAGES + 2) * PAGE, 4), 0);
 	CHECK_EQ(known_at(s, MODULE + 4 * PAGE, 4), 0);
-	check_name(s, names, OWN, "first");
-	check_name(s, names, OWN + 0xffc, "first");
-	check_name(s, names, OWN + 0x1000, "second");
-	check_name(s, names, OWN + OWN_CODE - 4, "second");
-	check_name(s, names, OWN + OWN_CODE, "");
-	check_name(s, names, MODULE + 0x40, "mod_run");
-	check_name(s, names, MODULE + 0x48, "mod_run");
-	check_name(s, names, MODULE + PAGE + 0x10, "mod_last");
-	check_name(s, names, BPF + 0x84, "bpf_prog_1");
+	check_names(s, names);
 }
 
 static void check_refused(int error, const char *text)
@@ -218,6 +224,44 @@ static void test_refusals(void)
 	check_refused(-EBADMSG, "cannot copy");
 	CHECK_EQ(chdir(work) || unlink("kcore"), 0);
 	check_refused(-ENOENT, "CONFIG_PROC_KCORE");
+}
+
+static int open_work(const char *name)
+{
+	_cleanup_free_ char *path = NULL;
+
+	return asprintf(&path, "%s/%s", work, name) < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* perf record --kcore keeps the memory without symbols, and their list beside it. */
+static void test_list_of_symbols(void)
+{
+	_cleanup_(image_set_freep) struct image_set *s = NULL;
+	_cleanup_(symbols_freep) struct symbols *names = NULL, *none = NULL;
+	_cleanup_close_ int kcore = -1, list = -1, text = -1, hidden = -1;
+	struct debug_wanted wanted = { .kernel = false };
+	uint32_t file = 0;
+
+	make_usual_names();
+	make_kcore(UINT32_MAX);
+	kcore = open_work("kcore");
+	list = open_work("kallsyms");
+	write_file("text", "kallsyms?\n", 10);
+	text = open_work("text");
+	CHECK(debug_file_wanted(kcore, &wanted));
+	CHECK_STR(wanted.link, "kallsyms");
+	CHECK(debug_file_is(list, &wanted));
+	CHECK(!debug_file_is(kcore, &wanted) && !debug_file_is(text, &wanted));
+	CHECK_EQ(symbols_load_with(kcore, list, &names), 0);
+	CHECK(image_set_new(&s) == 0 && image_file_add(s, "[kernel.kallsyms]", NULL, 0, 0, &file) == 0);
+	image_file_attach(s, file, fcntl(kcore, F_DUPFD_CLOEXEC, 3), NULL);
+	CHECK_EQ(image_map_elf(s, 1, file, "_stext", OWN), 0);
+	CHECK_EQ(image_seal(s), 0);
+	check_names(s, names);
+	CHECK_EQ(symbols_load_with(kcore, text, &none), -ENODATA);
+	make_names("0000000000000000 T _stext\n0000000000000000 T _etext\n");
+	hidden = open_work("kallsyms");
+	CHECK_EQ(symbols_load_with(kcore, hidden, &none), -ENODATA);
 }
 
 /* Code in more places than there may be segments: the closest are joined, and all of it is in one. */
@@ -302,6 +346,7 @@ int main(void)
 		return 1;
 	test_copy();
 	test_program();
+	test_list_of_symbols();
 	test_refusals();
 	test_many_places();
 	snprintf(command, sizeof(command), "rm -rf %s", work);

@@ -3,13 +3,15 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "daemon/kernel/kallsyms.h"
+#include "lib/code/kallsyms.h"
 #include "lib/base/io.h"
 
 enum {
 	TEXT_MAX = 256 << 20,
 	SYMBOLS_MAX = 4 << 20,
+	FIRST_LINE_MAX = 1024,
 	PAGE = 4096,
 	FUNCTION_MAX = 64 << 10, /* bytes of a function outside the kernel's own code, whose end may have no symbol */
 	GAP = 16 << 10,          /* ranges so close to each other are one */
@@ -80,6 +82,19 @@ static bool parse_line(char *line, struct kallsyms_symbol *ret)
 	ret->code = ret->weak || type == 't' || type == 'T';
 	ret->global = type == 'T' || type == 'W';
 	return true;
+}
+
+bool kallsyms_is(int fd)
+{
+	char line[FIRST_LINE_MAX + 1];
+	struct kallsyms_symbol s;
+	ssize_t n = pread(fd, line, FIRST_LINE_MAX, 0);
+
+	if (n < 0)
+		return false;
+	line[n] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	return parse_line(line, &s);
 }
 
 static int parse(struct kallsyms *k)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel's symbols, as /proc/kallsyms lists them, sorted by address. */
-#ifndef CSIGHT_DAEMON_KERNEL_KALLSYMS_H
-#define CSIGHT_DAEMON_KERNEL_KALLSYMS_H
+#ifndef CSIGHT_CODE_KALLSYMS_H
+#define CSIGHT_CODE_KALLSYMS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +23,9 @@ struct kallsyms {
 	size_t n;
 	uint64_t start, end; /* of the kernel's own code: _stext and _etext */
 };
+
+/* True if a file begins with a line of such a list. */
+bool kallsyms_is(int fd);
 
 /* -EACCES: the addresses are hidden; -EBADMSG: lines are damaged, or the kernel's own code has no bounds. */
 int kallsyms_read(int fd, struct kallsyms *ret, struct reason *why);
