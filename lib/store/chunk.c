@@ -20,24 +20,28 @@ int store_append(struct store_writer *w, const void *data, size_t size)
 }
 
 int chunk_append(struct store_writer *w, enum store_chunk_type type, const struct buf *chunk, uint32_t leaves_size,
-		 const struct writer_thread *t)
+		 const struct writer_thread *t, struct chunk_sums *ret)
 {
 	_cleanup_buf_ struct buf head = { 0 };
 	uint32_t size = (uint32_t)chunk->size - leaves_size;
+	const struct chunk_sums sums = { store_checksum(chunk->data, size),
+					 store_checksum(chunk->data + size, leaves_size) };
 	int rc = buf_error(chunk);
 
 	buf_u32(&head, CHUNK_MAGIC);
 	buf_u32(&head, type);
 	buf_u32(&head, size);
 	buf_u32(&head, leaves_size);
-	buf_u32(&head, store_checksum(chunk->data, size));
-	buf_u32(&head, store_checksum(chunk->data + size, leaves_size));
+	buf_u32(&head, sums.events);
+	buf_u32(&head, sums.leaves);
 	buf_u32(&head, t ? t->index : 0);
 	buf_u32(&head, 0);
 	buf_u64(&head, t ? t->block_time : 0);
 	buf_u32(&head, 0);
 	buf_u32(&head, store_checksum(head.data, head.size));
 	rc = rc < 0 ? rc : buf_error(&head);
+	if (ret)
+		*ret = sums;
 	if (rc == 0)
 		rc = store_append(w, head.data, head.size);
 	return rc == 0 ? store_append(w, chunk->data, chunk->size) : rc;
@@ -82,7 +86,7 @@ int chunk_append_names(struct store_writer *w)
 		buf_varint(&b, s->line);
 		put_string(w, &b, s->file);
 	}
-	return chunk_append(w, CHUNK_NAMES, &b, 0, NULL);
+	return chunk_append(w, CHUNK_NAMES, &b, 0, NULL, NULL);
 }
 
 int store_write_header(int fd, const struct store_header *h)

@@ -80,7 +80,7 @@ int store_create(int fd, const struct store_meta *meta, struct store_writer **re
 		rc = store_write_header(fd, &(struct store_header){ .version = STORE_VERSION });
 	w->offset = STORE_HEADER_SIZE;
 	if (rc == 0)
-		rc = chunk_append(w, CHUNK_DESCRIPTION, &w->meta, 0, NULL);
+		rc = chunk_append(w, CHUNK_DESCRIPTION, &w->meta, 0, NULL, NULL);
 	if (rc < 0)
 		return rc;
 	*ret = TAKE_PTR(w);
@@ -210,6 +210,8 @@ _apart_ static int end_block(struct store_writer *w, struct writer_thread *t)
 {
 	uint32_t size = (uint32_t)t->block.size, leaves = add_leaves(t);
 	struct buf *b = &t->blocks;
+	struct chunk_sums sums;
+	uint64_t at;
 	int rc = buf_error(&t->block) ? buf_error(&t->block) : buf_error(&t->leaves);
 
 	if (rc < 0 || !t->block_events)
@@ -217,7 +219,9 @@ _apart_ static int end_block(struct store_writer *w, struct writer_thread *t)
 	rc = chunk_append_names(w);
 	if (rc < 0)
 		return rc;
-	buf_u64(b, w->offset + CHUNK_HEAD_SIZE);
+	at = w->offset + CHUNK_HEAD_SIZE;
+	rc = chunk_append(w, CHUNK_BLOCK, &t->block, leaves, t, &sums);
+	buf_u64(b, at);
 	buf_u32(b, size);
 	buf_u32(b, t->block_events);
 	buf_u64(b, t->block_time);
@@ -227,13 +231,12 @@ _apart_ static int end_block(struct store_writer *w, struct writer_thread *t)
 	buf_u64(b, t->block_segments);
 	buf_u32(b, t->block_roots);
 	buf_u32(b, leaves);
-	buf_u32(b, store_checksum(t->block.data, size));
-	buf_u32(b, store_checksum(t->block.data + size, leaves));
+	buf_u32(b, sums.events);
+	buf_u32(b, sums.leaves);
 	t->events += t->block_events;
 	t->slices += t->block_slices;
 	t->bound = MAX(t->bound, t->block_bound);
 	t->block_events = 0;
-	rc = chunk_append(w, CHUNK_BLOCK, &t->block, leaves, t);
 	return rc < 0 ? rc : buf_error(b);
 }
 

@@ -138,9 +138,17 @@ int store_append(struct store_writer *w, const void *data, size_t size);
 /* Adds a text and its NUL. */
 void chunk_put_text(struct buf *b, const char *text);
 
-/* Appends a chunk; its last leaves_size bytes are the list of functions. t: the thread of a block, else NULL. */
+/* The checksums of a chunk: of its events, and of its list of functions. */
+struct chunk_sums {
+	uint32_t events, leaves;
+};
+
+/*
+ * Appends a chunk; its last leaves_size bytes are the list of functions. t: the thread of a block, else NULL. ret may
+ * be NULL.
+ */
 int chunk_append(struct store_writer *w, enum store_chunk_type type, const struct buf *chunk, uint32_t leaves_size,
-		 const struct writer_thread *t);
+		 const struct writer_thread *t, struct chunk_sums *ret);
 
 /* Appends a chunk with the names that are new since the last one. */
 int chunk_append_names(struct store_writer *w);
