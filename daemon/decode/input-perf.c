@@ -281,9 +281,9 @@ static int map_images(struct perf_input *p)
 static int map_kernel(struct perf_input *p)
 {
 	const struct pd_map *m = p->kernel;
-	int rc =
-	    m ? image_map_elf(p->input.images, KERNEL_PID, p->kernel_file, m->path + strlen(kernel_name), m->offset)
-	      : 0;
+	int rc = m ? image_map_elf(p->input.images, KERNEL_PID, p->kernel_file, m->path + strlen(kernel_name),
+				   m->offset, &p->input.kernel)
+		   : 0;
 
 	if (rc == -ENODATA)
 		input_warn(&p->input, "cannot place the kernel's image: it lacks the symbol that the mapping names");

@@ -24,6 +24,7 @@ struct input *input_close(struct input *in)
 	image_set_free(in->images);
 	stream_list_done(&in->streams);
 	free(in->map_files);
+	buf_done(&in->kernel);
 	schedule_free(in->schedule);
 	intervals_free(in->shown);
 	free(in);

@@ -47,6 +47,7 @@ struct input {
 	struct image_set *images;              /* NULL in a job that only describes the input */
 	uint32_t names;                        /* number of the image that is a perf map, or IMAGE_NONE */
 	uint32_t *map_files;                   /* image of each mapping in the contents */
+	struct buf kernel;                     /* of struct image_mapping: the parts of the kernel's image */
 	const struct pd_clock *clock;          /* converts timestamps to times; NULL: they are used as they are */
 	bool has_clock;                        /* times of timestamps are on the clock of the records */
 	bool one_process;                      /* only one process has mappings */

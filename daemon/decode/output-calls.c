@@ -138,6 +138,29 @@ static const char *snapshot_text(const struct decode_job *job, const char *key)
 	return job->snapshot && json_get_str(job->snapshot, key, &text) == 0 ? text : NULL;
 }
 
+/* The kernel has the same mappings in all processes. */
+static int add_kernel(const struct calls_output *c, struct region_map *regions)
+{
+	const struct image_mapping *list = (const struct image_mapping *)c->input->kernel.data;
+	size_t n = c->input->kernel.size / sizeof(*list);
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		const struct image_file *f = image_file(c->input->images, list[i].file);
+		char id[2 * IMAGE_BUILD_ID_MAX + 1];
+
+		rc = region_map_add(regions, &(struct region_mapping){ .addr = list[i].addr,
+								       .len = list[i].len,
+								       .offset = list[i].offset,
+								       .path = f->path,
+								       .build_id = input_build_id(f, id),
+								       .symbols = c->symbols[list[i].file],
+								       .inlines = c->inlines[list[i].file],
+								       .unwind = c->unwind[list[i].file] });
+	}
+	return rc;
+}
+
 static int make_regions(struct calls_output *c, uint32_t pid, struct region_map **ret)
 {
 	const struct pd_contents *contents = c->input->contents;
@@ -163,6 +186,8 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 		if (m->pid == pid)
 			rc = region_map_add(regions, &mapping);
 	}
+	if (rc == 0)
+		rc = add_kernel(c, regions);
 	if (rc < 0)
 		return rc;
 	if (c->input->job->inlines)

@@ -238,7 +238,8 @@ static void take(struct trigger *t, const struct trigger_hit *hit, struct trigge
 	t->taken_ns = now_ns(CLOCK_MONOTONIC);
 	t->copying++;
 	t->pending++;
-	/* Of several places only the one that was hit freezes the rings no more. */
+	/* The source has disarmed only the place that was hit: another one must not freeze the rings during the copy.
+	 */
 	trigger_places_hold(t, UINT64_MAX);
 	trigger_report_change(t->all);
 	if (t->spec.after)

@@ -374,7 +374,8 @@ void image_file_attach(struct image_set *s, uint32_t file, int fd, const char *r
 	}
 }
 
-int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *symbol, uint64_t address)
+int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *symbol, uint64_t address,
+		  struct buf *ret)
 {
 	_cleanup_(elf_freep) struct elf *e = NULL;
 	const struct elf_segment *segments;
@@ -403,8 +404,11 @@ int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *
 			.file = file,
 		};
 
-		if (segments[i].type == ELF_SEGMENT_LOAD && (core || segments[i].code))
-			rc = image_map(s, pid, &mapping);
+		if (segments[i].type != ELF_SEGMENT_LOAD || (!core && !segments[i].code))
+			continue;
+		rc = image_map(s, pid, &mapping);
+		if (ret)
+			buf_add(ret, &mapping, sizeof(mapping));
 	}
-	return rc;
+	return rc == 0 && ret ? buf_error(ret) : rc;
 }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/util.h"
 
 enum { IMAGE_BUILD_ID_MAX = 32, IMAGE_FILES_MAX = 65536, IMAGE_MAPPINGS_MAX = 1 << 22 };
@@ -65,9 +66,11 @@ int image_map(struct image_set *s, uint32_t pid, const struct image_mapping *map
 
 /*
  * Maps a kernel by the segments of its ELF file, relocated so that symbol is at address; a core file of a kernel is
- * mapped at its own addresses. -ENOENT: no file is attached; -ENODATA: not ELF, or without the symbol; as image_map().
+ * mapped at its own addresses. Appends the mappings to ret, unless that is NULL. -ENOENT: no file is attached;
+ * -ENODATA: not ELF, or without the symbol; as image_map().
  */
-int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *symbol, uint64_t address);
+int image_map_elf(struct image_set *s, uint32_t pid, uint32_t file, const char *symbol, uint64_t address,
+		  struct buf *ret);
 
 /*
  * Adds the captured code (lib/code/captured-code.h) in fd to pid. fd stays the caller's and must stay open. -EBADMSG:

@@ -168,16 +168,13 @@ int kallsyms_read(int fd, struct kallsyms *ret, struct reason *why)
 		return *why->text ? rc : reason_set(why, rc, "cannot read /proc/kallsyms: %s", strerror(-rc));
 	}
 	qsort(k.symbols, k.n, sizeof(*k.symbols), compare);
-	*ret = k;
-	return 0;
-}
+	for (size_t i = k.n; i-- > 0;) {
+		const struct kallsyms_symbol *behind = i + 1 < k.n ? &k.symbols[i + 1] : NULL;
 
-/* Returns the address of the next symbol behind this one; 0: there is none. */
-static uint64_t next_address(const struct kallsyms *k, size_t i)
-{
-	for (size_t n = i + 1; n < k->n; n++)
-		if (k->symbols[n].address > k->symbols[i].address)
-			return k->symbols[n].address;
+		if (behind)
+			k.symbols[i].next = behind->address > k.symbols[i].address ? behind->address : behind->next;
+	}
+	*ret = k;
 	return 0;
 }
 
@@ -192,10 +189,9 @@ static bool is_function(const struct kallsyms *k, const struct kallsyms_symbol *
 	return s->code && (*s->owner || is_own(k, s));
 }
 
-static uint64_t size_of(const struct kallsyms *k, size_t i)
+static uint64_t size_of(const struct kallsyms *k, const struct kallsyms_symbol *s)
 {
-	const struct kallsyms_symbol *s = &k->symbols[i];
-	uint64_t next = next_address(k, i);
+	uint64_t next = s->next;
 
 	if (is_own(k, s))
 		return MIN(next ? next : k->end, k->end) - s->address;
@@ -248,7 +244,7 @@ int kallsyms_code(const struct kallsyms *k, size_t max, struct elf_core_segment 
 		if (is_own(k, s) && s->address == k->start)
 			add_range(ranges, &n, k->start, k->end);
 		else if (*s->owner && s->code && s->address)
-			add_range(ranges, &n, s->address, s->address + size_of(k, i));
+			add_range(ranges, &n, s->address, s->address + size_of(k, s));
 	}
 	*ret = ranges;
 	*ret_n = join(ranges, n, max);
@@ -267,7 +263,7 @@ int kallsyms_functions(const struct kallsyms *k, struct elf_core_function **ret,
 
 		if (is_function(k, s) && s->address)
 			list[n++] = (struct elf_core_function){ .address = s->address,
-								.size = size_of(k, i),
+								.size = size_of(k, s),
 								.name = s->name,
 								.global = s->global,
 								.weak = s->weak };

@@ -12,6 +12,7 @@
 
 struct kallsyms_symbol {
 	uint64_t address;
+	uint64_t next; /* address of the next symbol behind this one; 0: there is none */
 	const char *name;
 	const char *owner; /* a module, "bpf", "__builtin__ftrace" …; "": the kernel */
 	bool code, global, weak;

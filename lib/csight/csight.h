@@ -193,8 +193,8 @@ struct csight_watch_options {
 	/* For csight_watch_wait(): called once the trigger is in effect; non-zero cancels the wait. May be NULL. */
 	int (*watching)(void *userdata, const struct csight_object *trigger);
 	void *userdata;
-	const unsigned
-	    *conditions; /* of each place: the index of its condition in trigger; NULL: all are of the first */
+	/* Of each place, the index of its event in trigger; NULL: all are of the first one. */
+	const unsigned *conditions;
 };
 
 /*

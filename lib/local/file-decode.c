@@ -97,6 +97,24 @@ int file_decode_open_snapshot(struct file_decode *d, const char *id, int trace, 
 		     : read_snapshot(d, id, (char *)text.data, text.size);
 }
 
+/* Determines the type of an input file, and refuses files that are not a trace with advice on what to do. */
+static int check_file_type(struct file_decode *d, const char *name)
+{
+	uint64_t magic = 0;
+
+	/* The decoder reports files that are too short. */
+	if (pread(d->input, &magic, sizeof(magic), 0) != sizeof(magic))
+		return 0;
+	magic = le64toh(magic);
+	if (magic == STORE_MAGIC)
+		d->type = "store";
+	else if (magic != PD_MAGIC && magic != __builtin_bswap64(PD_MAGIC))
+		return set_error(d, -EINVAL,
+				 "%.700s is neither a perf.data file nor a snapshot directory; bare trace requires %s",
+				 name, d->regs_set);
+	return 0;
+}
+
 /* Opens a directory of perf record --kcore, whose kcore_dir has the code of the kernel. */
 static int open_perf_directory(struct file_decode *d, const char *name)
 {
@@ -116,7 +134,7 @@ static int open_perf_directory(struct file_decode *d, const char *name)
 		return set_failure(d, "open", name, -ENOMEM);
 	}
 	d->finder.dirs[d->finder.n_dirs++] = d->kcore_dir;
-	return 0;
+	return check_file_type(d, name);
 }
 
 static int open_snapshot_directory(struct file_decode *d, const char *name)
@@ -203,24 +221,6 @@ int file_decode_check(struct file_decode *d)
 		    "%.700s is a store, which has no instructions: name the snapshot, its directory or its "
 		    "perf.data file (csight show, report, grep, diff, open, and export of calls read stores)",
 		    d->name);
-	return 0;
-}
-
-/* Determines the type of an input file, and refuses files that are not a trace with advice on what to do. */
-static int check_file_type(struct file_decode *d, const char *name)
-{
-	uint64_t magic = 0;
-
-	/* The decoder reports files that are too short. */
-	if (pread(d->input, &magic, sizeof(magic), 0) != sizeof(magic))
-		return 0;
-	magic = le64toh(magic);
-	if (magic == STORE_MAGIC)
-		d->type = "store";
-	else if (magic != PD_MAGIC && magic != __builtin_bswap64(PD_MAGIC))
-		return set_error(d, -EINVAL,
-				 "%.700s is neither a perf.data file nor a snapshot directory; bare trace requires %s",
-				 name, d->regs_set);
 	return 0;
 }
 

@@ -110,6 +110,24 @@ static void add_kernel_images(struct finder *f, const char *dir)
 	add_candidate(f, "%s/vmlinux", dir);
 }
 
+/* The list of the kernel's symbols beside the first copy of its memory, which is the image unless that is invalid. */
+static void add_kernel_names(struct finder *f)
+{
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < f->n_dirs; i++)
+		if (snprintf(path, sizeof(path), "%s/kcore", f->dirs[i]) < (int)sizeof(path) &&
+		    access(path, F_OK) == 0) {
+			add_candidate(f, "%s/kallsyms", f->dirs[i]);
+			return;
+		}
+}
+
+static bool is_kernel(const struct decoder_event *q)
+{
+	return strncmp(q->path, "[kernel", 7) == 0;
+}
+
 static void ask_servers(struct finder *f, const char *id)
 {
 	char path[PATH_MAX];
@@ -127,7 +145,7 @@ static void gather_image_candidates(struct finder *f, const struct decoder_event
 		const char *dir = f->dirs[i];
 
 		add_by_build_id(f, dir, id);
-		if (strncmp(path, "[kernel", 7) == 0)
+		if (is_kernel(q))
 			add_kernel_images(f, dir);
 		if (path[0] == '/') {
 			add_candidate(f, "%s%s", dir, path);
@@ -155,6 +173,10 @@ static void gather_debug_candidates(struct finder *f, const struct decoder_event
 	int dir = slash ? (int)(slash - path) : 0;
 
 	forget_candidates(f);
+	if (is_kernel(q) && strcmp(link, "kallsyms") == 0) {
+		add_kernel_names(f);
+		return;
+	}
 	for (size_t i = 0; i < f->n_dirs; i++) {
 		if (*id)
 			add_candidate(f, "%s/.build-id/%.2s/%s.debug", f->dirs[i], id, id + 2);

@@ -22,7 +22,7 @@ enum value_kind {
 	VALUE_GROUP
 };
 
-static const char EVENTS[] = "function, address, line, syscall, signal, crash, exit or exit-status";
+static const char all_events[] = "function, address, line, syscall, signal, crash, exit or exit-status";
 
 static const char *const groups[] = { [TRIGGER_TREE] = "tree", [TRIGGER_CGROUP] = "cgroup", [TRIGGER_UNIT] = "unit" };
 
@@ -182,7 +182,7 @@ static int set_event(struct trigger_spec *s, enum trigger_event event, const cha
 static int set_join(struct trigger_spec *s, const char *key, struct reason *why)
 {
 	if (last_condition(s)->event == TRIGGER_NONE)
-		return reason_set(why, -EINVAL, "%s needs an event before it: %s", key, EVENTS);
+		return reason_set(why, -EINVAL, "%s needs an event before it: %s", key, all_events);
 	if (trigger_spec_count(s) == TRIGGER_CONDITIONS_MAX)
 		return reason_set(why, -EINVAL, "%s: a trigger has at most %d events", key, TRIGGER_CONDITIONS_MAX);
 	s->joins++;
@@ -281,9 +281,9 @@ int trigger_spec_check(const struct trigger_spec *s, struct reason *why)
 	int rc = 0;
 
 	if (s->conditions[0].event == TRIGGER_NONE)
-		return reason_set(why, -EINVAL, "a trigger needs an event: %s", EVENTS);
+		return reason_set(why, -EINVAL, "a trigger needs an event: %s", all_events);
 	if (s->conditions[s->joins].event == TRIGGER_NONE)
-		return reason_set(why, -EINVAL, "or needs an event after it: %s", EVENTS);
+		return reason_set(why, -EINVAL, "or needs an event after it: %s", all_events);
 	for (unsigned i = 0; i < trigger_spec_count(s) && rc == 0; i++) {
 		rc = check_condition(&s->conditions[i], why);
 		if (rc == 0 && s->keep && !s->conditions[i].timed)

@@ -65,8 +65,7 @@ struct trigger_spec {
 	char exec[TRIGGER_VALUE_SIZE]; /* command that is run for each snapshot; "": none */
 };
 
-/* Sets the event or rule of a key, or begins the next condition. value: NULL for none. -EINVAL, with the reason in why.
- */
+/* Sets the event or rule of a key, or begins the next condition. value: NULL for none. -EINVAL, with the reason. */
 int trigger_spec_set(struct trigger_spec *s, const char *key, const char *value, struct reason *why);
 
 /* Checks the whole. -EINVAL. */

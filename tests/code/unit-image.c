@@ -330,14 +330,14 @@ static void test_kernel(bool core)
 	make_kernel(&b, core);
 	CHECK(image_set_new(&s) == 0 && image_file_add(s, "[kernel]", id, core ? sizeof(id) : 0, 0, &file) == 0 &&
 	      image_file_add(s, "[kernel]", other, sizeof(other), 0, &wrong) == 0);
-	CHECK_EQ(image_map_elf(s, UINT32_MAX, file, "_text", LINKED + 0x30000), -ENOENT);
+	CHECK_EQ(image_map_elf(s, UINT32_MAX, file, "_text", LINKED + 0x30000, NULL), -ENOENT);
 	image_file_attach(s, file, memfd_of(b.data, b.size), NULL);
 	image_file_attach(s, wrong, memfd_of(b.data, b.size), NULL);
 	CHECK(image_file(s, file)->fd >= 0);
 	CHECK(image_file(s, wrong)->fd < 0);
 	if (!core)
-		CHECK_EQ(image_map_elf(s, UINT32_MAX, file, "_stext", LINKED + 0x30000), -ENODATA);
-	CHECK_EQ(image_map_elf(s, UINT32_MAX, file, "_text", LINKED + 0x30000), 0);
+		CHECK_EQ(image_map_elf(s, UINT32_MAX, file, "_stext", LINKED + 0x30000, NULL), -ENODATA);
+	CHECK_EQ(image_map_elf(s, UINT32_MAX, file, "_text", LINKED + 0x30000, NULL), 0);
 	CHECK_EQ(image_seal(s), 0);
 	/* The code is at the address where the kernel ran, not where it was linked. */
 	CHECK_EQ(image_read(s, UINT32_MAX, LINKED + 0x30004, UINT64_MAX, got, 8), 8);
@@ -363,7 +363,7 @@ static void test_garbled_kernel(void)
 			b.data[i] = (uint8_t)~b.data[i];
 		odd += image_set_new(&s) != 0 || image_file_add(s, "[kernel]", NULL, 0, 0, &file) != 0;
 		image_file_attach(s, file, memfd_of(b.data, i < b.size ? b.size : 2 * b.size - i), NULL);
-		rc = image_map_elf(s, 1, file, "_text", 0x1000);
+		rc = image_map_elf(s, 1, file, "_text", 0x1000, NULL);
 		odd += (rc < 0 && rc != -ENODATA && rc != -ENOENT) || image_seal(s) != 0 ||
 		       image_read(s, 1, 0x1000, 0, got, sizeof(got)) > sizeof(got);
 		if (i < b.size)

@@ -165,7 +165,7 @@ static void check_copy(int fd, uint64_t size)
 	CHECK_EQ(symbols_load(fd, &names), 0);
 	CHECK(image_set_new(&s) == 0 && image_file_add(s, "[kernel.kallsyms]", NULL, 0, 0, &file) == 0);
 	image_file_attach(s, file, fcntl(fd, F_DUPFD_CLOEXEC, 3), NULL);
-	CHECK_EQ(image_map_elf(s, 1, file, "_stext", OWN), 0);
+	CHECK_EQ(image_map_elf(s, 1, file, "_stext", OWN, NULL), 0);
 	CHECK_EQ(image_seal(s), 0);
 	CHECK_EQ(known_at(s, OWN, OWN_CODE_PAGES * PAGE), OWN_CODE_PAGES * PAGE);
 	CHECK_EQ(known_at(s, MODULE, 2 * PAGE), 2 * PAGE);
@@ -255,7 +255,7 @@ static void test_list_of_symbols(void)
 	CHECK_EQ(symbols_load_with(kcore, list, &names), 0);
 	CHECK(image_set_new(&s) == 0 && image_file_add(s, "[kernel.kallsyms]", NULL, 0, 0, &file) == 0);
 	image_file_attach(s, file, fcntl(kcore, F_DUPFD_CLOEXEC, 3), NULL);
-	CHECK_EQ(image_map_elf(s, 1, file, "_stext", OWN), 0);
+	CHECK_EQ(image_map_elf(s, 1, file, "_stext", OWN, NULL), 0);
 	CHECK_EQ(image_seal(s), 0);
 	check_names(s, names);
 	CHECK_EQ(symbols_load_with(kcore, text, &none), -ENODATA);

@@ -27,7 +27,7 @@ TESTS += tests/decode/cage
 
 # A simulated machine: the trace of its CPUs, and the addresses that its threads really executed.
 check_PROGRAMS += tests/decode/machine
-tests_decode_machine_LDADD = lib/emu/libemuring.la lib/perfdata/libperfdata.la lib/base/libbase.la
+tests_decode_machine_LDADD = lib/emu/libemuring.la lib/code/libcode.la lib/perfdata/libperfdata.la lib/base/libbase.la
 
 check_PROGRAMS += tests/decode/damage tests/decode/unit-jitdump tests/decode/unit-store-queue
 tests_decode_unit_store_queue_LDADD = daemon/decode/libdecode.la

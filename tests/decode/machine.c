@@ -4,7 +4,7 @@
  * migrate, make system calls and fault. Writes what csightd would record of one process, and what its threads executed.
  *
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped|full] [failing] [truncated] [unrecorded]
- *                [stopped] [crowd]
+ *                [stopped] [crowd] [kernel]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -26,21 +26,28 @@
  * all the time, and one that runs at the beginning and at the end drop          from some time on, the process belongs
  * to another user, and executes the code at LATER
  *
+ *   kernel        process A executes code of the kernel: DIR/kcore and DIR/kallsyms are as those of perf record
+ * --kcore. A function has 256 instructions, and the name f with its number
+ *
  * DIR/snapshot.json and DIR/trace.perf.data describe process A, DIR/image is its code. DIR/TID.pcs has the addresses
  * that a thread executed, in hexadecimal, one per line, with a line "gap" where tracing was off. Of a crowd, DIR/crowd
  * has those of all threads in order of time, with a line "# TID" where another one runs.
  */
 #include "config.h"
 
+#include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 #include "lib/base/util.h"
+#include "lib/code/elf-core.h"
 #include "lib/emu/etm-encode.h"
 #include "lib/perfdata/format.h"
 #include "lib/perfdata/write.h"
@@ -57,7 +64,7 @@ enum {
 	PID_B = 7770000,
 };
 
-static const uint64_t CODE_A = 0x400000, LATER = 0x5ec500000000, CODE_B = 0x7b5a00000000;
+static const uint64_t USER = 0x400000, KERNEL = 0xffff800008010000, LATER = 0x5ec500000000, CODE_B = 0x7b5a00000000;
 
 struct thread {
 	uint32_t pid, tid;
@@ -88,7 +95,7 @@ static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, full, failing, dropped, off;
-static bool truncated, unrecorded, stopped, crowd;
+static bool truncated, unrecorded, stopped, crowd, kernel;
 static unsigned rounds = ROUNDS, current_round;
 static uint32_t last_tid = PID_A + THREADS; /* of a crowd */
 static FILE *crowd_truth;
@@ -103,7 +110,7 @@ static uint64_t number(uint64_t below)
 
 static uint64_t base_of(const struct thread *t)
 {
-	return t->pid == PID_B ? CODE_B : dropped ? LATER : CODE_A;
+	return t->pid == PID_B ? CODE_B : dropped ? LATER : kernel ? KERNEL : USER;
 }
 
 static uint64_t anywhere(const struct thread *t)
@@ -484,10 +491,17 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 	for (uint32_t tid = PID_A + THREADS + 1; tid < last_tid; tid++)
 		pd_write_comm(w, PID_A, tid, "worker", false, 1);
 	for (int i = 0; i < 2; i++) {
-		struct pd_map map = { PID_A,      PID_A,     i ? LATER : CODE_A, sizeof(code),  0,
-				      .inode = 1, .prot = 5, .flags = 2,         .path = image, .time = 1 };
+		struct pd_map map = { PID_A,      PID_A,     i ? LATER : USER, sizeof(code),  0,
+				      .inode = 1, .prot = 5, .flags = 2,       .path = image, .time = 1 };
 
-		if (!i || !drop)
+		if (!i && kernel)
+			pd_write_map(w, &(struct pd_map){ .pid = UINT32_MAX,
+							  .addr = KERNEL,
+							  .len = sizeof(code),
+							  .offset = KERNEL,
+							  .prot = 4,
+							  .path = "[kernel.kallsyms]_stext" });
+		else if (!i || !drop)
 			pd_write_map(w, &map);
 	}
 	write_records(w);
@@ -546,6 +560,37 @@ static void write_image(const char *dir)
 	f = fopen(path, "w");
 	fwrite(code, sizeof(code), 1, f);
 	fclose(f);
+}
+
+static int write_kernel(const char *dir)
+{
+	struct elf_core_segment segment = { .address = KERNEL, .size = sizeof(code) };
+	struct elf_core core = { .machine = EM_AARCH64, .segments = &segment, .n_segments = 1 };
+	Elf64_Ehdr header = { .e_shoff = 0 };
+	char path[4096];
+	uint64_t size;
+	FILE *f;
+	int fd, rc;
+
+	snprintf(path, sizeof(path), "%s/kcore", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	rc = elf_core_write(fd, &core, &size);
+	if (rc == 0)
+		rc = io_pwrite(fd, code, sizeof(code), (off_t)segment.offset);
+	/* That of perf has no sections. */
+	if (rc == 0 && pread(fd, &header, sizeof(header), 0) != sizeof(header))
+		rc = -EIO;
+	header.e_shoff = header.e_shnum = header.e_shstrndx = 0;
+	rc = rc < 0 ? rc : io_pwrite(fd, &header, sizeof(header), 0);
+	close(fd);
+	snprintf(path, sizeof(path), "%s/kallsyms", dir);
+	f = fopen(path, "w");
+	fprintf(f, "%" PRIx64 " T _stext\n", KERNEL);
+	for (unsigned i = 0; i < WORDS / 256; i++)
+		fprintf(f, "%" PRIx64 " t f%u\n", KERNEL + i * 1024, i);
+	fprintf(f, "%" PRIx64 " D _etext\n", KERNEL + sizeof(code));
+	fclose(f);
+	return rc;
 }
 
 static void begin(const char *dir)
@@ -630,6 +675,7 @@ int main(int argc, char **argv)
 		unrecorded = unrecorded || strcmp(argv[i], "unrecorded") == 0;
 		stopped = stopped || strcmp(argv[i], "stopped") == 0;
 		crowd = crowd || strcmp(argv[i], "crowd") == 0;
+		kernel = kernel || strcmp(argv[i], "kernel") == 0;
 	}
 	begin(argv[1]);
 	for (unsigned i = 0; i <= rounds; i++) {
@@ -678,6 +724,8 @@ int main(int argc, char **argv)
 	if (crowd_truth)
 		fclose(crowd_truth);
 	write_image(argv[1]);
+	if (kernel && write_kernel(argv[1]) < 0)
+		return 1;
 	write_json(argv[1], cpus[0].time + 1);
 	return write_trace(argv[1], frozen, n_frozen) < 0;
 }
