@@ -6,11 +6,14 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <linux/hw_breakpoint.h>
+#include <linux/perf_event.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,6 +81,23 @@ static void on_sample(void *data, const struct watch_sample *s)
 	hits++;
 	foreign += s->pid != (uint32_t)child || s->spec->slot != 3 || s->time < last || !s->sp;
 	last = s->time;
+}
+
+/* Returns whether a breakpoint register of this machine has a hit where probed() is called: some hypervisors drop it.
+ */
+static bool machine_has_breakpoints(void)
+{
+	struct perf_event_attr a = { .type = PERF_TYPE_BREAKPOINT,
+				     .size = sizeof(a),
+				     .bp_type = HW_BREAKPOINT_X,
+				     .bp_addr = (uintptr_t)probed,
+				     .bp_len = sizeof(long),
+				     .exclude_kernel = 1 };
+	_cleanup_close_ int fd = (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	uint64_t count = 0;
+
+	probed();
+	return fd < 0 || (read(fd, &count, sizeof(count)) == sizeof(count) && count);
 }
 
 static void test_hits(const struct capture_watch_list *list, int poll_fd)
@@ -148,7 +168,10 @@ int main(void)
 	int poll_fd = epoll_create1(EPOLL_CLOEXEC);
 
 	list.watches[3] = (struct emu_watch){ .kind = EMU_WATCH_POINT, .place = (uintptr_t)probed };
-	test_hits(&list, poll_fd);
+	if (machine_has_breakpoints())
+		test_hits(&list, poll_fd);
+	else
+		unit_skip("hits of a breakpoint", "those of this machine have none");
 	test_refused(&list);
 	return unit_end();
 }

@@ -5,7 +5,7 @@ their user or are frozen.
 
 usage: conditions.py BUILD DIRECTORY CONDITION      exits with 0; 1 and the reason; or 77 and why it is skipped
 """
-import json, os, shutil, signal, subprocess, sys, threading, time
+import json, os, select, shutil, signal, subprocess, sys, threading, time
 
 from world import Defect, World, id_of
 
@@ -194,8 +194,10 @@ class Changing:
         self.w, self.OLD = w, old
         may = ["--inh-caps=+setuid", "--ambient-caps=+setuid"]
         self.process = subprocess.Popen(run_as(self.OLD, *may, w.build + "/csight", "run", "--emu", "--ring-size", "64K", "--", w.guest, str(self.NEW)),
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=w.plain)
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=w.plain)
         self.pid = self.process.pid
+        if not select.select([self.process.stdout], [], [], 10)[0] or not self.process.stdout.readline():
+            raise Defect("it does not catch SIGUSR1")
         end = time.monotonic() + 10
         while not any(t["pid"] == self.pid and t["bytes"] > 2000 for t in w.ask("ListTargets")["targets"]):
             if time.monotonic() > end:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A target that is mostly idle: some calls, then the same again every 100 ms. With the argument once it ends after the
- * first; with a number it becomes that user at SIGUSR1.
+ * first; with a number it becomes that user at SIGUSR1, and writes a line once it catches this signal.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -41,6 +41,8 @@ int main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "once") != 0) {
 		user = (uid_t)atoi(argv[1]);
 		signal(SIGUSR1, become);
+		if (write(STDOUT_FILENO, "\n", 1) < 0)
+			return 2;
 	}
 	do {
 		for (unsigned i = 0; i < 30; i++)

@@ -31,7 +31,8 @@ class World:
         self.socket, self.spool = self.work + "/run/csight.sock", self.work + "/spool"
         os.makedirs(self.work + "/run", 0o755, True)
         self.control = Control(self.work + "/control")
-        self.daemon = self.target = self.snapshot = None
+        self.copy = self.work + "/copy"
+        self.daemon = self.target = self.snapshot = self.first = None
         self.log = self.work + "/daemon.log"
         preload = self.build + "/tests/faults/shim.so"
         self.environment = dict(os.environ, CSIGHT_SOCKET=self.socket, CSIGHT_FAULTS=self.control.path, LD_PRELOAD=preload,
@@ -113,11 +114,24 @@ class World:
         self.start()
 
     def restart_all(self):
-        """Begins anew after a defect, or for the first time."""
+        """Begins anew after a defect, or for the first time. The first snapshot returns: which sites its export reaches
+        depends on what the target did just then."""
         self.control.off()
         self.end()
         shutil.rmtree(self.spool, True)
+        if self.first:
+            subprocess.run(["cp", "-a", self.copy, self.spool], check=True)
+            self.start()
+            self.run_target()
+            self.snapshot = self.first
+            self.begin()
+            return
         self.start_all()
+        self.first = self.snapshot
+        subprocess.run(["cp", "-a", self.spool, self.copy], check=True)
+        for name in set(os.listdir(self.copy)) - {self.first, "images"}:
+            path = self.copy + "/" + name
+            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
 
     def start_all(self, *options):
         self.start(*options)

@@ -85,14 +85,20 @@ decoders() { # STOP|CONT
   pkill -"$1" -u csight csight-decode
 }
 
+# The decoders of the csightd that runs: those of the one before may not yet have ended. systemd starts them when csightd
+# connects to it.
+new_decoders() {
+  pgrep -u csight csight-decode | grep -qxFf <(cat /sys/fs/cgroup/system.slice/*/csight-decode@*-"$(daemon)"-*/cgroup.procs)
+}
+stop_decoders() { until_true new_decoders && decoders STOP; }
+
 fresh() { # COMMAND...: csightd anew, without snapshots and with decoders that wait; between, the command
   decoders CONT
   systemctl stop csightd
   rm -rf /var/lib/csight/spool/*
   "$@"
   systemctl start csightd
-  # systemd starts csight-decode when csightd connects to it.
-  until_true decoders STOP || note <<<'no decoder to stop'
+  stop_decoders || note <<<'no decoder to stop'
 }
 
 trace_units() { # trbe|etr: trace hardware with these sinks alone, and a csightd that knows it
