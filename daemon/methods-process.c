@@ -153,10 +153,10 @@ void methods_arm(struct daemon *d, struct call *c, struct methods_subject *s)
 
 	if (!get_options(c, &options))
 		return;
-	/* Control flow of the kernel is for root, as with any tracer. */
-	if (options.kernel && c->by.uid != 0) {
+	if (options.kernel && !settings_permit_kernel(&d->settings, c->by.uid)) {
 		audit_deny(&c->by, s->action, &on);
-		failure_process(c, WIRE_OPTION_REFUSED, s->pid, "kernel: only root may trace execution in the kernel");
+		failure_process(c, WIRE_OPTION_REFUSED, s->pid,
+				"kernel: only root and kernel-users may trace execution in the kernel");
 	} else if (must_be_target(d, c, s, &options))
 		target_arm(s->target, on_armed, c);
 }

@@ -13,9 +13,9 @@ bool policy_owns(uid_t caller, uid_t owner)
 	return caller == 0 || caller == owner;
 }
 
-uid_t policy_owner(uid_t uid, bool kernel)
+uid_t policy_owner(uid_t uid, bool kernel, uid_t requester)
 {
-	return kernel ? 0 : uid;
+	return kernel && requester != uid ? 0 : uid;
 }
 
 bool policy_administers(uid_t caller)

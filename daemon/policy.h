@@ -10,10 +10,10 @@
 bool policy_owns(uid_t caller, uid_t owner);
 
 /*
- * Returns the owner of the trace of a process of this uid: root, if it includes execution in the kernel, whose
- * addresses no user may read.
+ * Returns the owner of the trace of a process of this uid: root, if it includes execution in the kernel, unless the
+ * user armed it, who then may read the kernel's addresses.
  */
-uid_t policy_owner(uid_t uid, bool kernel);
+uid_t policy_owner(uid_t uid, bool kernel, uid_t requester);
 
 /* Returns whether caller may change what concerns all users: root, and the user as whom csightd runs. */
 bool policy_administers(uid_t caller);

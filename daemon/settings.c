@@ -57,6 +57,7 @@ static const struct setting keys[] = {
 	{ "stored-max", KIND_COUNT, FIELD(stored_max), 1, 10000000 },
 	{ "allow", KIND_USERS, FIELD(allow) },
 	{ "deny", KIND_USERS, FIELD(deny) },
+	{ "kernel-users", KIND_USERS, FIELD(kernel_users) },
 	{ "snapshot-max", KIND_BYTES, FIELD(snapshot_max), 64 << 10, 64ull << 30 },
 	{ "overhead-max", KIND_SHARE, FIELD(overhead_max) },
 	{ "jobs", KIND_COUNT, FIELD(jobs), 1, 64 },
@@ -415,6 +416,7 @@ void settings_done(struct settings *s)
 	quotas_done(&s->quotas);
 	accounts_set_done(&s->allow);
 	accounts_set_done(&s->deny);
+	accounts_set_done(&s->kernel_users);
 	accounts_set_done(&s->shared_users);
 	trigger_sections_done(&s->triggers);
 	standing_sections_done(&s->standing);
@@ -426,6 +428,11 @@ bool settings_permit(const struct settings *s, uid_t user, const gid_t *groups, 
 		return true;
 	return !accounts_set_has(&s->deny, user, groups, n_groups) &&
 	       ((s->allow.n_uids == 0 && s->allow.n_gids == 0) || accounts_set_has(&s->allow, user, groups, n_groups));
+}
+
+bool settings_permit_kernel(const struct settings *s, uid_t user)
+{
+	return user == 0 || accounts_set_has(&s->kernel_users, user, NULL, 0);
 }
 
 uint64_t settings_space(uint64_t setting, uint64_t whole)

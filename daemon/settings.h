@@ -52,11 +52,12 @@ struct settings {
 	struct quotas quotas;            /* limits of each user; bytes may be percent of the machine's limit */
 	struct trigger_sections triggers;
 	struct standing_sections standing;
-	struct account_set allow, deny; /* who may connect; nothing in allow: all */
-	uint64_t history_targets;       /* number of ended targets of one user that are kept */
-	uint64_t history_seconds;       /* seconds for which an ended target is kept */
-	uint64_t history_bytes;         /* bytes of memory of the ended targets of one user */
-	struct reason *why;             /* during settings_load() */
+	struct account_set allow, deny;  /* who may connect; nothing in allow: all */
+	struct account_set kernel_users; /* who may, beside root, trace execution in the kernel */
+	uint64_t history_targets;        /* number of ended targets of one user that are kept */
+	uint64_t history_seconds;        /* seconds for which an ended target is kept */
+	uint64_t history_bytes;          /* bytes of memory of the ended targets of one user */
+	struct reason *why;              /* during settings_load() */
 };
 
 /*
@@ -81,6 +82,9 @@ void settings_replace(struct settings *s, struct settings *fresh, struct setting
 
 /* Returns whether a user with these groups may connect. root, and the user as whom csightd runs, may. */
 bool settings_permit(const struct settings *s, uid_t user, const gid_t *groups, size_t n_groups);
+
+/* Returns whether the user may trace the execution of own processes in the kernel. root may trace it in all. */
+bool settings_permit_kernel(const struct settings *s, uid_t user);
 
 /* Returns the number of bytes of a setting: itself, or its percentage of the whole. */
 uint64_t settings_space(uint64_t setting, uint64_t whole);

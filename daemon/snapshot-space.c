@@ -43,7 +43,7 @@ static uint64_t perf_map_size(const struct snapshot_writer *sw)
 
 bool snapshot_space_has_kernel(const struct snapshot_writer *sw)
 {
-	return sw->copy->kernel.size && sw->target->owner == 0;
+	return sw->copy->kernel.size != 0;
 }
 
 uint64_t snapshot_space_need(const struct snapshot_writer *sw)

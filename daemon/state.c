@@ -256,7 +256,8 @@ static int adopt(const struct state *s, const struct state_entry *e, struct targ
 	struct ledger_refusal limit = { 0 };
 	int rc;
 
-	if (e->requester != 0 && (e->options.kernel || accounts_set_has(&s->o.settings->deny, e->requester, NULL, 0)))
+	if ((e->options.kernel && !settings_permit_kernel(s->o.settings, e->requester)) ||
+	    (e->requester != 0 && accounts_set_has(&s->o.settings->deny, e->requester, NULL, 0)))
 		return reason_set(why, -EACCES, "user %u may not", e->requester);
 	rc = target_adopt(&adoption, ret, why, &limit);
 	if (rc == -EDQUOT)

@@ -114,7 +114,7 @@ int target_adopt(const struct target_adoption *a, struct target **ret, struct re
 	info = (struct target_info){ .pid = a->pid,
 				     .parent = about.parent,
 				     .uid = about.uid,
-				     .owner = policy_owner(about.uid, a->options->kernel),
+				     .owner = policy_owner(about.uid, a->options->kernel, a->caller),
 				     .gid = about.gid,
 				     .name = about.name,
 				     .exe = about.exe,

@@ -70,8 +70,9 @@ static void fail(struct call *c, const struct standing_request *request, int rc,
 		call_error(c, wire_error_str(WIRE_LIMIT_REACHED), wire_error_of_limit(limit));
 		return;
 	}
-	if (rc == -EPERM) {
+	if (rc == -EPERM || rc == -EACCES)
 		audit_deny(&c->by, AUDIT_ARM, &on);
+	if (rc == -EPERM) {
 		call_error(c, VARLINK_PERMISSION_DENIED, NULL);
 		return;
 	}

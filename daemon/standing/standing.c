@@ -102,7 +102,8 @@ static bool in_tree(const struct standing *s, const struct standing_process *p)
 static bool is_selected(const struct standing *s, const struct standing_process *p)
 {
 	return standing_rule_matches(&s->rule, s->by.uid, p) && (!s->rule.tree || in_tree(s, p)) &&
-	       (s->by.uid == 0 || !accounts_set_has(&s->all->o.settings->deny, s->by.uid, NULL, 0));
+	       (s->by.uid == 0 || !accounts_set_has(&s->all->o.settings->deny, s->by.uid, NULL, 0)) &&
+	       (!s->options.kernel || settings_permit_kernel(s->all->o.settings, s->by.uid));
 }
 
 static struct standing *find_rule(const struct standing_list *all, const struct standing_process *p)
@@ -491,8 +492,8 @@ static int check_request(const struct standing_list *all, const struct standing_
 
 	if (rc < 0)
 		return rc;
-	if (r->by->uid != 0 && r->options.kernel)
-		return reason_set(why, -EPERM, "only root may trace execution in the kernel");
+	if (r->options.kernel && !settings_permit_kernel(all->o.settings, r->by->uid))
+		return reason_set(why, -EACCES, "only root and kernel-users may trace execution in the kernel");
 	if (r->by->uid != 0 && r->rule.has_user && r->rule.user != r->by->uid)
 		return reason_set(why, -EPERM, "user %u may not record the processes of user %u", r->by->uid,
 				  r->rule.user);

@@ -70,7 +70,7 @@ static void check_jitdump(const char *id, uint64_t file_size, uint64_t size, uin
 	close(fd);
 }
 
-/* Root's snapshot of a target whose execution in the kernel is traced has the kernel's code; no other user's has. */
+/* The snapshot of a target whose execution in the kernel is traced has the kernel's code; no other one has. */
 static void check_kernel(const char *id, uid_t owner, bool has)
 {
 	static const struct capture_ops ops = { .name = "test" };
@@ -86,8 +86,13 @@ static void check_kernel(const char *id, uid_t owner, bool has)
 	t.name = t.exe = (char *)"program";
 	t.ring.source = &source;
 	c->jitdump.fd = -1;
-	c->kernel = (struct capture_kernel){ memfd_create("kernel", MFD_CLOEXEC), 6 << 20, 0xffff800008010000, 4096 };
-	CHECK(ftruncate(c->kernel.fd, 6 << 20) == 0 && pwrite(c->kernel.fd, "KERNEL", 6, 5 << 20) == 6);
+	/* Beside it: whether filters left out a part. */
+	c->filtered = has;
+	if (has) {
+		c->kernel =
+		    (struct capture_kernel){ memfd_create("kernel", MFD_CLOEXEC), 6 << 20, 0xffff800008010000, 4096 };
+		CHECK(ftruncate(c->kernel.fd, 6 << 20) == 0 && pwrite(c->kernel.fd, "KERNEL", 6, 5 << 20) == 6);
+	}
 	CHECK_EQ(snapshot_writer_prepare(&w), 0);
 	CHECK_EQ(w.need > 6 << 20, has);
 	CHECK_EQ(snapshot_writer_run(spool, &w), 0);
@@ -95,6 +100,7 @@ static void check_kernel(const char *id, uid_t owner, bool has)
 	snprintf(path, sizeof(path), "%s/snapshot.json", id);
 	CHECK_EQ(io_read_file(spool, path, 1 << 20, &text, &n), 0);
 	CHECK_EQ(text && strstr(text, "\"[kernel.kallsyms]\""), has);
+	CHECK_EQ(text && strstr(text, "\"filtered\":true"), has);
 	snprintf(path, sizeof(path), "%s/trace.perf.data", id);
 	CHECK_EQ(io_read_file(spool, path, 1 << 20, &trace, &n), 0);
 	CHECK_EQ(trace && memmem(trace, n, "[kernel.kallsyms]_stext", 23), has);
@@ -140,6 +146,7 @@ int main(void)
 	check_jitdump("long", LIMIT + 4096, LIMIT + 4096, LIMIT, true);
 	check_kernel("root", 0, true);
 	check_kernel("user", 1000, false);
+	check_kernel("kernel-user", 1000, true);
 	test_long_reason();
 	snprintf(command, sizeof(command), "rm -rf %s", work);
 	return system(command) || unit_end();
