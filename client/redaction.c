@@ -9,14 +9,14 @@
 enum { DESCRIPTION_MAX = 64 << 20, PIECE = 64 << 10 };
 
 /* The members that a redacted object may have. All others are left out, including those of later versions. */
-static const char
-    *const in_snapshot[] = { "version", "id",          "pid",    "capture",  "time", "monotonic", "blind", "unrecorded",
-			     "clock",   "clock_shift", "shared", "perf_map", "last", "since",     NULL },
-	   *const in_ending[] = { "signal", "status", "tid", NULL }, *const in_trigger[] = { "kind", NULL },
-	   *const in_thread[] = { "tid",     "start",   "end",          "until",        "bytes",
-				  "written", "wrapped", "instructions", "acknowledged", NULL },
-	   *const in_image[] = { "size", "build_id", NULL }, *const in_interval[] = { "tid", "from", "to", NULL },
-	   *const in_code[] = { "pieces", "bytes", "crc32", "clock_shift", "cut", NULL };
+static const char *const
+    in_snapshot[] = { "version", "id",          "pid",    "capture",  "time", "monotonic", "blind",    "unrecorded",
+		      "clock",   "clock_shift", "shared", "perf_map", "last", "since",     "filtered", NULL },
+    *const in_ending[] = { "signal", "status", "tid", NULL }, *const in_trigger[] = { "kind", NULL },
+    *const in_thread[] = { "tid",     "start",   "end",          "until",        "bytes",
+			   "written", "wrapped", "instructions", "acknowledged", NULL },
+    *const in_image[] = { "size", "build_id", NULL }, *const in_interval[] = { "tid", "from", "to", NULL },
+    *const in_code[] = { "pieces", "bytes", "crc32", "clock_shift", "cut", NULL };
 
 /* Texts in a description are words of csightd; a slash or a blank is in none of them. */
 static bool is_word(json_object *v)

@@ -280,6 +280,8 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	json_add_bool(o, "shared", sw->copy->shared);
 	if (sw->copy->shared)
 		json_add(o, "intervals", intervals_json(sw->copy));
+	if (sw->copy->filtered)
+		json_add_bool(o, "filtered", true);
 	json_add(o, "trigger", trigger);
 	annotation_add(&sw->annotation, o);
 	if (sw->copy->since)

@@ -139,6 +139,7 @@ struct capture_copy {
 	int64_t shift;         /* ns to add to CLOCK_MONOTONIC for the time of the trace; 0: unknown */
 	bool virtual_clock;    /* times are not those of CLOCK_MONOTONIC, but of the emulator's virtual clock */
 	bool shared;           /* the rings also hold the control flow of other processes */
+	bool filtered;         /* address filters leave out a part of the trace */
 	struct capture_interval *intervals;
 	size_t n_intervals;
 	struct capture_file *files; /* all files that the log names; NULL: the program sends them itself */

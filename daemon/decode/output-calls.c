@@ -260,6 +260,14 @@ static bool is_virtual(const struct calls_output *c)
 	return clock && strcmp(clock, "virtual") == 0;
 }
 
+static bool is_filtered(const struct calls_output *c)
+{
+	bool filtered = false;
+
+	return c->input->job->snapshot && json_get_bool(c->input->job->snapshot, "filtered", &filtered) == 0 &&
+	       filtered;
+}
+
 static int64_t find_syscall(void *user, uint64_t address)
 {
 	struct output_thread *t = user;
@@ -313,6 +321,8 @@ static int begin_thread(struct calls_output *c, const struct stream *s, struct o
 		calls_set_syscalls(t->calls, find_syscall, t);
 	if (rc == 0 && !is_emulated(c) && c->input->has_clock && c->input->schedule && s->cpu == UINT32_MAX)
 		calls_set_pauses(t->calls, find_pause, t);
+	if (rc == 0 && is_filtered(c))
+		calls_set_filtered(t->calls);
 	return rc;
 }
 

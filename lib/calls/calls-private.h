@@ -84,6 +84,11 @@ enum arrival {
 	ARRIVE_CALL,
 	ARRIVE_RETURN,
 	ARRIVE_RESUME, /* after an exception or an exception return */
+	/*
+	 * In a filtered trace, after an exception at the target of a branch, where nothing was executed: as c->branched
+	 * if trace goes on there, else the filter leaves the target out.
+	 */
+	ARRIVE_INTERRUPTED,
 };
 
 struct calls {
@@ -115,6 +120,9 @@ struct calls {
 	uint64_t last_start; /* start of the interval of addresses before that one */
 	uint64_t called;     /* where the last call came to */
 	enum arrival arrival;
+	enum arrival branched; /* ARRIVE_INTERRUPTED: how the branch arrives at its target, branch_target */
+	uint64_t branch_target;
+	bool filtered; /* the trace leaves out addresses, at each of which it stops and starts (calls_set_filtered()) */
 	/* the address after the last instruction; after an exception: its preferred return address */
 	uint64_t successor;
 	bool has_successor;

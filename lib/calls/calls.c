@@ -8,8 +8,10 @@
  *   range, torn                                   gap first
  *   exception                                     control arrives at the preferred return address; RESUME is next;
  *                                                 by a system call: push CALL_SYSCALL
+ *   exception behind a branch, filtered           INTERRUPTED is next: control arrives if the next range begins at the
+ *                                                 preferred return address, else gap
  *   exception return                              RESUME is next
- *   trace on                                      gap, except after an exception and its return
+ *   trace on                                      gap, except after an exception and its return; shows a filter
  *   no sync, no image, unknown address, no path   gap
  *   timestamp                                     assigns times to pending events; of the emulated trace unit, in a
  *                                                 system call: divides its time
@@ -232,9 +234,18 @@ static inline int finish_range(struct calls *c, const struct element *e, enum ar
 	return rc == 0 && left_older_frames(c, arrival, e->range.start) ? calls_set_was_uncertain(c) : rc;
 }
 
+/* After an interrupted branch: trace goes on at addr. */
+static int continue_branch(struct calls *c, uint64_t addr)
+{
+	c->arrival = c->branched;
+	return addr == c->branch_target ? 0 : calls_gap(c, GAP_PAUSED);
+}
+
 static int on_range(struct calls *c, const struct element *e)
 {
-	int rc = e->torn ? calls_gap(c, GAP_BAD_IMAGE) : 0;
+	int rc = e->torn                            ? calls_gap(c, GAP_BAD_IMAGE)
+		 : c->arrival == ARRIVE_INTERRUPTED ? continue_branch(c, e->range.start)
+						    : 0;
 	bool stays = may_stay(c), backward = stays && goes_back(c, e);
 	enum arrival arrival = c->arrival;
 
@@ -252,12 +263,37 @@ static int64_t find_number(const struct calls *c)
 						   : -1;
 }
 
+/*
+ * Returns true if the filter may leave out the preferred return address: a branch led there, and nothing was executed.
+ * A trace unit traces an exception that follows a traced instruction, wherever that led.
+ */
+static bool may_be_left_out(const struct calls *c, const struct element *e)
+{
+	bool branched = c->arrival == ARRIVE_JUMP || c->arrival == ARRIVE_CALL || c->arrival == ARRIVE_RETURN;
+
+	return c->filtered && branched && e->exception.has_ret && !e->exception.syscall;
+}
+
+static int interrupt_branch(struct calls *c, uint64_t target)
+{
+	c->branched = c->arrival;
+	c->branch_target = target;
+	c->arrival = ARRIVE_INTERRUPTED;
+	return event_times_add_place(&c->times, c->counts.instructions);
+}
+
 static int on_exception(struct calls *c, const struct element *e)
 {
 	int rc = 0;
 
 	if (!c->depth)
 		return 0;
+	if (c->arrival == ARRIVE_INTERRUPTED && e->exception.has_ret)
+		rc = continue_branch(c, e->exception.ret);
+	if (rc < 0 || c->arrival == ARRIVE_SEGMENT)
+		return rc;
+	if (may_be_left_out(c, e))
+		return interrupt_branch(c, e->exception.ret);
 	/* Control was at the preferred return address, even if no instruction was executed there. */
 	if (e->exception.has_ret)
 		rc = arrive(c, e->exception.ret);
@@ -352,11 +388,16 @@ static int on_trace_on(struct calls *c, const struct element *e)
 {
 	if (e->reason == REASON_OVERFLOW)
 		return calls_gap(c, GAP_OVERFLOW);
+	if (c->arrival == ARRIVE_INTERRUPTED)
+		return 0;
 	/*
 	 * After an exception tracing stops while the kernel runs, which is not a gap. The emulated trace unit ends each
 	 * exception with a return, unless tracing was stopped before that.
 	 */
-	return c->arrival == ARRIVE_RESUME && (!c->emulated || c->exception_return) ? 0 : calls_gap(c, GAP_PAUSED);
+	if (c->arrival == ARRIVE_RESUME && (!c->emulated || c->exception_return))
+		return 0;
+	c->filtered = c->filtered || (c->depth && e->reason == REASON_BEGIN && !c->emulated);
+	return calls_gap(c, GAP_PAUSED);
 }
 
 static int on_no_sync(struct calls *c, const struct element *e)
@@ -393,7 +434,7 @@ static int on_other(struct calls *c, const struct element *e)
 	case ELEM_EXCEPTION:
 		return on_exception(c, e);
 	case ELEM_EXCEPTION_RETURN:
-		if (!c->depth)
+		if (!c->depth || c->arrival == ARRIVE_INTERRUPTED)
 			return 0;
 		/* Directly after an exception, this is the return from the kernel, whose code is not traced. */
 		if (c->arrival != ARRIVE_RESUME)
@@ -485,6 +526,11 @@ void calls_set_emulated(struct calls *c, bool exact)
 	c->times.exact = exact;
 }
 
+void calls_set_filtered(struct calls *c)
+{
+	c->filtered = true;
+}
+
 int calls_end(struct calls *c, uint64_t end)
 {
 	int rc;
@@ -499,11 +545,14 @@ int calls_end(struct calls *c, uint64_t end)
 
 size_t calls_addresses(const struct calls *c, uint64_t *ret, size_t n, bool *ret_syscall)
 {
+	bool interrupted = c->depth && c->arrival == ARRIVE_INTERRUPTED;
 	size_t found = 0;
 
 	*ret_syscall = calls_in_syscall(c);
-	if (c->depth && c->has_successor && n)
-		ret[found++] = c->successor - (*ret_syscall ? INSTRUCTION_SIZE : 0);
+	if (interrupted && n)
+		ret[found++] = c->branch_target;
+	if (c->depth && c->has_successor && found < n && (!interrupted || c->branched == ARRIVE_CALL))
+		ret[found++] = c->successor - (interrupted || *ret_syscall ? INSTRUCTION_SIZE : 0);
 	/* The address at which a frame ends is where its caller continues. */
 	for (size_t i = c->depth; i-- > 0 && found < n;) {
 		if (c->stack[i].anchor == ANCHOR_RETURN)

@@ -249,10 +249,10 @@ void decoder_death(int status, char *ret, size_t size)
 /* Copies the members that the decoder uses; it does not use the list of images, which may be long. */
 static json_object *used_members(json_object *from)
 {
-	static const char *const keys[] = { "id",      "pid",       "name",    "exe",      "capture",
-					    "time",    "monotonic", "clock",   "shared",   "ended",
-					    "trigger", "labels",    "threads", "perf_map", "intervals",
-					    "code",    "jitdump",   "last",    "since",    "clock_shift" };
+	static const char *const keys[] = { "id",        "pid",         "name",      "exe",   "capture", "time",
+					    "monotonic", "clock",       "shared",    "ended", "trigger", "labels",
+					    "threads",   "perf_map",    "intervals", "code",  "jitdump", "last",
+					    "since",     "clock_shift", "filtered" };
 	json_object *o = json_object_new_object(), *value;
 
 	for (size_t i = 0; i < ELEMENTS(keys); i++)

@@ -231,6 +231,76 @@ static void test_system_calls(void)
 	CHECK_EQ(counts.unexplained, 0);
 }
 
+static void interrupt_branches(void)
+{
+	/* What an address filter leaves out is not executed, even where a branch to it was interrupted. */
+	bl(F + 4);
+	exception(FAULT, G);
+	run(F + 8, 1);
+	ret(F + 12);
+	exception(FAULT, MAIN + 8);
+	run(F, 1);
+	/* What it does not leave out goes on. */
+	bl(F + 4);
+	exception(FAULT, H);
+	ret(H);
+	br(F + 8);
+	exception(FAULT, F + 0x10);
+	exception(FAULT, F + 0x10);
+	run(F + 0x10, 1);
+	/* Interrupted again, elsewhere. */
+	bl(F + 0x14);
+	exception(FAULT, G);
+	exception(FAULT, H);
+	bl(F + 0x18);
+	exception(FAULT, G);
+	no_sync(REASON_OVERFLOW);
+	run(F + 8, 1);
+	ret(F + 12);
+	exception(FAULT, MAIN + 8);
+}
+
+#define INTERRUPTED_BRANCH                                                                              \
+	")gap gap:paused segment inferred:f( )gap gap:paused segment inferred:f( h( ) )gap gap:paused " \
+	"segment inferred:f( )gap gap:overflow segment inferred:f( )end"
+
+static void check_address(size_t i, uint64_t want)
+{
+	uint64_t addresses[4] = { 0 };
+	bool in_call;
+
+	CHECK(calls_addresses(calls, addresses, ELEMENTS(addresses), &in_call) == 2 && !in_call);
+	CHECK_EQ(addresses[i], want);
+}
+
+static void test_filtered(void)
+{
+	/* Where control is, for the end of a process. */
+	begin();
+	calls_set_filtered(calls);
+	bl(F + 4);
+	exception(FAULT, G);
+	batch_end();
+	check_address(0, G);
+	check_address(1, F + 4);
+	end(0, "segment inferred:f( )end");
+	begin();
+	calls_set_filtered(calls);
+	run(F, 1);
+	interrupt_branches();
+	end(0, "segment inferred:f( " INTERRUPTED_BRANCH);
+	CHECK_EQ(counts.signals, 0);
+	CHECK_EQ(counts.unexplained, 0);
+	/* The first branch that is not traced on shows that there is a filter. */
+	begin();
+	bl(F);
+	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
+	run(F + 4, 1);
+	interrupt_branches();
+	end(0, "segment inferred:f( )gap gap:paused segment inferred:f( " INTERRUPTED_BRANCH);
+	CHECK_EQ(counts.signals, 0);
+}
+
 static void test_longjmp(void)
 {
 	begin();
@@ -689,6 +759,7 @@ static void test_all(void)
 		test_signal_that_repairs();
 		test_system_calls();
 		test_fault_at_entry();
+		test_filtered();
 	}
 	test_longjmp();
 	test_gaps();

@@ -361,6 +361,7 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 
 	c->missing.limit = CAPTURE_MISSING_MAX;
 	c->shared = s->shared;
+	c->filtered = s->options.filter != NULL;
 	c->unrecorded = s->unrecorded;
 	now_both(&c->time, &c->monotonic);
 	/* Tracing continues during all further work. */
