@@ -71,6 +71,9 @@ static void print_conditions(const struct csight_object *t)
 			printf("trigger %" PRId64 ": ", csight_number(t, "id", 0));
 		printf("%s%s: %s", i ? "; " : "", esc(csight_text(is, "condition")),
 		       format_plural((uint64_t)csight_number(is, "hits", 0), "hit"));
+		if (csight_number(is, "completed", -1) >= 0)
+			printf(", the completing one %s",
+			       format_plural((uint64_t)csight_number(is, "completed", 0), "time"));
 	}
 	if (csight_count(t, "conditions"))
 		putchar('\n');

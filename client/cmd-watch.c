@@ -32,6 +32,8 @@ static const struct verb_option options[] = {
 	{ "exit", 0, NULL, "the process ends" },
 	{ "exit-status", 0, "N", "the process exits with this status" },
 	{ "or", 0, NULL, "between two events: each hit of one or the other" },
+	{ "and", 0, NULL, "between two events: hits of both; needs --within" },
+	{ "within", 0, "TIME", "of --and: the hits of all events are in this time, in any order" },
 	{ "once", 0, NULL, "take one snapshot" },
 	{ "max", 0, "N", "take at most N snapshots; 0: only count" },
 	{ "every", 0, "TIME", "take a snapshot at most once in this time" },
@@ -322,7 +324,7 @@ static int watch_run(struct client *c)
 
 const struct verb cmd_watch = {
 	.name = "watch",
-	.arguments = "--pid N EVENT [--or EVENT...] [RULE...]",
+	.arguments = "--pid N EVENT [--or EVENT... | --and EVENT... --within TIME] [RULE...]",
 	.summary = "take snapshots of a process when something happens",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = options,

@@ -86,6 +86,18 @@ static int check_source(const struct trigger *t, const struct trigger_condition 
 	return 0;
 }
 
+static int check_join(const struct trigger *t, struct reason *why)
+{
+	uint32_t limits = 0;
+
+	watching_of(t)->applied(t->watched->target->ring.source, &limits);
+	if (limits & EMU_CANNOT_JOIN)
+		return reason_set(why, -EOPNOTSUPP,
+				  "and: only programs under the emulated trace unit can be watched for this, and those "
+				  "of an older csight-etm.so must be started again");
+	return 0;
+}
+
 int trigger_places_derive(struct trigger *t, const struct trigger_place *given, size_t n, struct reason *why)
 {
 	int rc = 0;
@@ -95,6 +107,8 @@ int trigger_places_derive(struct trigger *t, const struct trigger_place *given, 
 		if (rc == 0)
 			rc = check_source(t, &t->spec.conditions[i], why);
 	}
+	if (rc == 0 && t->spec.all)
+		rc = check_join(t, why);
 	return rc;
 }
 
@@ -117,6 +131,17 @@ static struct emu_watch watch_of(const struct trigger *t, const struct trigger_p
 				   .inode = p->inode,
 				   .major = p->major,
 				   .minor = p->minor };
+}
+
+/* Returns what the source must watch for all conditions, of whose places it has the slots. */
+static struct emu_watch join_of(const struct trigger *t)
+{
+	struct emu_watch w = { .kind = EMU_WATCH_JOIN, .trigger = t->number, .longer_than = t->spec.within };
+
+	_Static_assert((int)TRIGGER_CONDITIONS_MAX == (int)EMU_EVENTS_MAX, "each condition is an event");
+	for (size_t i = 0; i < t->n_places; i++)
+		w.events[t->places[i].condition] |= 1ull << t->slots[i];
+	return w;
 }
 
 static int find_free_slot(const struct watched_target *w, uint32_t *ret)
@@ -157,6 +182,12 @@ int trigger_places_set(struct trigger *t)
 		t->watched->list.ends[t->slots[i]] = t->places[i].ends;
 		t->n_slots++;
 	}
+	if (rc == 0 && t->spec.all)
+		rc = find_free_slot(t->watched, &t->slots[t->n_slots]);
+	if (rc == 0 && t->spec.all) {
+		t->watched->list.watches[t->slots[t->n_slots]] = join_of(t);
+		t->n_slots++;
+	}
 	if (rc == 0 && t->n_slots)
 		rc = watching_of(t)->counts(t->watched->target->ring.source, counts);
 	for (size_t i = 0; i < t->n_slots; i++)
@@ -170,7 +201,7 @@ int trigger_places_set(struct trigger *t)
 
 int trigger_places_find(const struct trigger *t, uint32_t slot, unsigned *ret)
 {
-	for (size_t i = 0; i < t->n_slots; i++)
+	for (size_t i = 0; i < t->n_slots && i < t->n_places; i++)
 		if (t->slots[i] == slot) {
 			*ret = t->places[i].condition;
 			return 0;
@@ -180,8 +211,17 @@ int trigger_places_find(const struct trigger *t, uint32_t slot, unsigned *ret)
 
 void trigger_places_hold(struct trigger *t, uint64_t least)
 {
+	/* The source applies a join's, and leaves those of its places alone. */
 	for (size_t i = 0; i < t->n_slots; i++)
 		watching_of(t)->hold(t->watched->target->ring.source, t->slots[i], least);
+}
+
+void trigger_places_add_hits(struct trigger *t, size_t slot, uint64_t hits)
+{
+	if (slot < t->n_places)
+		t->condition_hits[t->places[slot].condition] += hits;
+	if (!t->spec.all || slot >= t->n_places)
+		t->hits += hits;
 }
 
 void trigger_count(struct trigger *t)
@@ -193,10 +233,8 @@ void trigger_count(struct trigger *t)
 	for (size_t i = 0; i < t->n_slots; i++) {
 		const struct emu_watch_count *is = &counts[t->slots[i]];
 		struct emu_watch_count *was = &t->since[i];
-		uint64_t hits = atomic_load(&is->hits) - atomic_load(&was->hits);
 
-		t->hits += hits;
-		t->condition_hits[t->places[i].condition] += hits;
+		trigger_places_add_hits(t, i, atomic_load(&is->hits) - atomic_load(&was->hits));
 		t->measured += atomic_load(&is->measured) - atomic_load(&was->measured);
 		t->unknown += atomic_load(&is->unknown) - atomic_load(&was->unknown);
 		*was = *is;
@@ -205,7 +243,7 @@ void trigger_count(struct trigger *t)
 
 bool trigger_state_of(const struct trigger *t, size_t i, struct capture_watch_state *ret)
 {
-	if (i >= t->n_slots)
+	if (i >= t->n_slots || i >= t->n_places)
 		return false;
 	watching_of(t)->state(t->watched->target->ring.source, t->watched->list.watches[t->slots[i]].kind, ret);
 	return true;

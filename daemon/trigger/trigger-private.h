@@ -49,7 +49,11 @@ void trigger_places_clear(struct trigger *t);
 /* Sets *ret to the condition of the place in a slot of the source's list. -ENOENT: that is not of this trigger. */
 int trigger_places_find(const struct trigger *t, uint32_t slot, unsigned *ret);
 
-/* Makes the next hit of each place freeze the rings if it has this value at least; UINT64_MAX: none does. */
+/* Adds the hits that a slot of the trigger, by its index, has had: to those of its condition and of the trigger. */
+void trigger_places_add_hits(struct trigger *t, size_t slot, uint64_t hits);
+
+/* Makes the next hit of each place, or with and of their join, freeze the rings if it has this value at least;
+ * UINT64_MAX: none does. */
 void trigger_places_hold(struct trigger *t, uint64_t least);
 
 /* Records the control groups of the trigger's process, if the rule group depends on them. -ESRCH, -ENOMEM. */

@@ -9,14 +9,24 @@
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
 
+/* Formats a count of each condition. */
+static json_object *write_conditions(const struct trigger *t, const uint64_t *counts)
+{
+	json_object *list = json_object_new_array();
+
+	for (unsigned i = 0; i < trigger_spec_count(&t->spec); i++)
+		json_array_add(list, json_object_new_int64((int64_t)counts[i]));
+	return list;
+}
+
 static json_object *write_counts(const struct trigger *t)
 {
-	json_object *o = json_object_new_object(), *conditions = json_object_new_array();
+	json_object *o = json_object_new_object();
 
 	json_add_u64(o, "hits", t->hits);
-	for (unsigned i = 0; i < trigger_spec_count(&t->spec); i++)
-		json_array_add(conditions, json_object_new_int64((int64_t)t->condition_hits[i]));
-	json_add(o, "conditions", conditions);
+	json_add(o, "conditions", write_conditions(t, t->condition_hits));
+	if (t->spec.all)
+		json_add(o, "completed", write_conditions(t, t->completed));
 	json_add_u64(o, "measured", t->measured);
 	json_add_u64(o, "unknown", t->unknown);
 	json_add_u64(o, "longest", t->longest);
@@ -108,14 +118,21 @@ void trigger_state_reserve(struct trigger_list *all, json_object *list)
 		all->last_number = MAX(all->last_number, number_of(json_object_array_get_idx(list, i)));
 }
 
+/* Parses a count of each condition, as far as the list has them. */
+static void read_conditions(const struct trigger *t, json_object *o, const char *name, uint64_t *ret)
+{
+	json_object *list = NULL;
+
+	json_get(o, name, json_type_array, &list);
+	for (unsigned i = 0; i < trigger_spec_count(&t->spec) && i < json_array_size(list); i++)
+		ret[i] = (uint64_t)json_object_get_int64(json_object_array_get_idx(list, i));
+}
+
 static void read_counts(struct trigger *t, json_object *o)
 {
-	json_object *conditions = NULL;
-
 	json_get_u64(o, "hits", &t->hits);
-	json_get(o, "conditions", json_type_array, &conditions);
-	for (unsigned i = 0; i < trigger_spec_count(&t->spec) && i < json_array_size(conditions); i++)
-		t->condition_hits[i] = (uint64_t)json_object_get_int64(json_object_array_get_idx(conditions, i));
+	read_conditions(t, o, "conditions", t->condition_hits);
+	read_conditions(t, o, "completed", t->completed);
 	json_get_u64(o, "measured", &t->measured);
 	json_get_u64(o, "unknown", &t->unknown);
 	json_get_u64(o, "longest", &t->longest);
@@ -140,9 +157,7 @@ static void read_slots(struct trigger *t, json_object *list)
 		    json_get_u64(o, "unknown", &unknown) < 0 || hits > atomic_load(&counts[slot].hits) ||
 		    measured > atomic_load(&counts[slot].measured) || unknown > atomic_load(&counts[slot].unknown))
 			continue;
-		t->hits += atomic_load(&counts[slot].hits) - hits;
-		if (i < t->n_places)
-			t->condition_hits[t->places[i].condition] += atomic_load(&counts[slot].hits) - hits;
+		trigger_places_add_hits(t, i, atomic_load(&counts[slot].hits) - hits);
 		t->measured += atomic_load(&counts[slot].measured) - measured;
 		t->unknown += atomic_load(&counts[slot].unknown) - unknown;
 	}

@@ -66,6 +66,8 @@ static json_object *conditions_of(const struct trigger *t)
 
 		add_text(o, "condition", &t->spec.conditions[i]);
 		json_add_u64(o, "hits", t->condition_hits[i]);
+		if (t->spec.all)
+			json_add_u64(o, "completed", t->completed[i]);
 		json_array_add(list, o);
 	}
 	return list;

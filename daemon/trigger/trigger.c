@@ -191,10 +191,12 @@ static void on_hit(void *data, struct watched_target *w, const struct emu_hit *h
 				   .value = h->value,
 				   .held = h->held != 0 };
 
-	if (t && t->enabled && t->watched == w && trigger_places_find(t, h->watch, &hit.condition) == 0)
+	if (t && t->enabled && t->watched == w && trigger_places_find(t, h->watch, &hit.condition) == 0) {
+		t->completed[hit.condition]++;
 		trigger_hit(t, &hit);
-	else if (h->held)
+	} else if (h->held) {
 		watched_target_release(w);
+	}
 }
 
 static struct watched_target *find_watched(struct trigger_list *all, const struct target *target)

@@ -81,17 +81,20 @@ struct trigger {
 	struct watched_target *watched; /* NULL once the trigger has ended and no copy is incomplete */
 	struct trigger_place places[TRIGGER_PLACES_MAX];
 	size_t n_places;
-	uint32_t slots[TRIGGER_PLACES_MAX]; /* of the places: indices in the source's list, while enabled */
+	/* Of the places: indices in the source's list, while enabled. With and, the last one is that of their join. */
+	uint32_t slots[TRIGGER_PLACES_MAX + 1];
 	size_t n_slots;
-	struct emu_watch_count since[TRIGGER_PLACES_MAX]; /* the source's counts at the last trigger_count() */
+	struct emu_watch_count since[TRIGGER_PLACES_MAX + 1]; /* the source's counts at the last trigger_count() */
 	bool enabled;
 	bool attached; /* it ends with the call that set it */
 	bool reported; /* the caller knows that it is in effect */
 	bool ended;    /* the target has ended, or all snapshots are taken */
 	bool end_hit;  /* the end of the process was a hit */
 	uint64_t hits;
-	uint64_t condition_hits[TRIGGER_CONDITIONS_MAX]; /* of each condition */
-	uint64_t measured, unknown;                      /* calls of known and of unknown duration */
+	/* Of each condition; with and, also those that were no hits of the trigger. */
+	uint64_t condition_hits[TRIGGER_CONDITIONS_MAX];
+	uint64_t completed[TRIGGER_CONDITIONS_MAX]; /* with and: those that were, as far as they have been read */
+	uint64_t measured, unknown;                 /* calls of known and of unknown duration */
 	uint64_t outcomes[TRIGGER_OUTCOMES];
 	uint64_t longest;  /* the greatest value of a hit */
 	uint64_t taken_ns; /* CLOCK_MONOTONIC of the last snapshot */

@@ -25,7 +25,8 @@
  * recorded in a ring of hits that overwrites its oldest, and the daemon is woken by EMU_HITS if `wanted` was set: once
  * until it sets that again. The thread never waits. If `hold` of the watch allows it, the hit clears it and freezes the
  * rings itself, by the word that the daemon's own freeze would store next, so that they keep what led to the hit; the
- * daemon then copies them or thaws them.
+ * daemon then copies them or thaws them. A hit of a watch that belongs to an EMU_WATCH_JOIN is counted; it is recorded,
+ * and counted for the join, only if it is one of the join, whose `hold` applies (lib/emu/watch-join.h).
  *
  * Clock: times are those of the header's clock, which is CLOCK_MONOTONIC or the virtual clock of
  * lib/emu/thread-clock.h. A thread's virtual time is base_ns + instructions. CLOCK_MONOTONIC was lag_ns later when the
@@ -54,6 +55,7 @@ enum {
 	EMU_ENDED = 1 << 30,
 	EMU_WATCHES_MAX = 64,
 	EMU_HITS_MAX = 2048,
+	EMU_EVENTS_MAX = 4,    /* of one EMU_WATCH_JOIN */
 	EMU_FILL_MARGIN = 256, /* bytes at the end of a ring that may stay unused in the mode fill */
 };
 
@@ -124,6 +126,7 @@ enum emu_watch_kind {
 	EMU_WATCH_CALL,    /* a call of a function takes longer than a limit */
 	EMU_WATCH_SYSCALL, /* a system call takes longer than a limit */
 	EMU_WATCH_SIGNAL,  /* a signal is delivered to a handler, or ends the program */
+	EMU_WATCH_JOIN,    /* several other watches have hits within a time */
 };
 
 /* Longer than the 99th percentile of the calls of the last minute (lib/base/quantile.h) of this watch and program. */
@@ -133,11 +136,20 @@ enum emu_watch_kind {
 struct emu_watch {
 	uint32_t kind;
 	uint32_t trigger;     /* a number that hits repeat */
-	uint64_t longer_than; /* ns, or EMU_LONGER_THAN_P99 */
-	uint64_t place; /* an address; with an inode an offset in that file; or the number of a system call or signal */
-	uint64_t size;  /* of the function at place; 0: it is no function */
-	uint64_t inode;
-	uint32_t major, minor;
+	uint64_t longer_than; /* ns, or EMU_LONGER_THAN_P99; of EMU_WATCH_JOIN: the time within which the hits are */
+	union {
+		struct {
+			/* An address; with an inode an offset in that file; or the number of a system call or signal.
+			 */
+			uint64_t place;
+			uint64_t size; /* of the function at place; 0: it is no function */
+			uint64_t inode;
+			uint32_t major, minor;
+		};
+		/* EMU_WATCH_JOIN: of each event a set of watches, of which one must have a hit; 0: there is no such
+		 * event. */
+		uint64_t events[EMU_EVENTS_MAX];
+	};
 };
 
 struct emu_watch_count {
@@ -161,8 +173,15 @@ struct emu_hit {
 	uint32_t held, reserved; /* held: it froze the rings */
 };
 
-/* EMU_KNOWS_P99: the plugin knows EMU_LONGER_THAN_P99, which older ones do not. */
-enum { EMU_CANNOT_RETRANSLATE = 1, EMU_CANNOT_READ_REGISTERS = 2, EMU_KNOWS_P99 = 4, EMU_CANNOT_P99 = 8 };
+/* EMU_KNOWS_…: the plugin knows EMU_LONGER_THAN_P99, or EMU_WATCH_JOIN, which older ones do not. */
+enum {
+	EMU_CANNOT_RETRANSLATE = 1,
+	EMU_CANNOT_READ_REGISTERS = 2,
+	EMU_KNOWS_P99 = 4,
+	EMU_CANNOT_P99 = 8,
+	EMU_KNOWS_JOINS = 16,
+	EMU_CANNOT_JOIN = 32,
+};
 
 struct emu_watching {
 	_Atomic uint32_t epoch;   /* of the list; written by the daemon */

@@ -10,6 +10,7 @@
 #include "lib/emu/guest.h"
 #include "lib/emu/maps.h"
 #include "lib/emu/watch.h"
+#include "lib/emu/watch-join.h"
 
 enum {
 	OPEN_MAX = 32,    /* watched calls of a thread that are open at a time */
@@ -51,6 +52,10 @@ static _Atomic uint32_t serials[EMU_WATCHES_MAX]; /* 0: not in use */
 static _Atomic uint32_t epoch;
 /* The lengths of the calls of each watch with EMU_LONGER_THAN_P99. The lock guards them. */
 static struct quantile *lengths[EMU_WATCHES_MAX];
+/* Of each watch 1 + the index of its EMU_WATCH_JOIN; 0: it belongs to none. Set before the watch is in use. */
+static _Atomic uint32_t join_of[EMU_WATCHES_MAX];
+/* Of each EMU_WATCH_JOIN. The lock guards them. */
+static struct watch_join joins[EMU_WATCHES_MAX];
 
 static bool in_use(uint32_t watch, uint32_t serial)
 {
@@ -81,13 +86,30 @@ static bool hold(uint32_t watch, uint64_t value, uint64_t now)
 	return atomic_compare_exchange_strong(tracing.control_word, &word, word + 1);
 }
 
+/* Passes a hit to the join of its watch. Returns true if it is one of the join. The lock orders the hits of threads. */
+static bool complete_join(uint32_t watch, uint32_t join, uint64_t *ret_now)
+{
+	bool complete;
+
+	pthread_mutex_lock(&tracing.lock);
+	*ret_now = now_ns(CLOCK_MONOTONIC);
+	complete = watch_join_has(&list[join], watch) && watch_join_hit(&joins[join], &list[join], watch, *ret_now);
+	pthread_mutex_unlock(&tracing.lock);
+	return complete;
+}
+
 static void record_hit(struct traced_thread *t, uint32_t watch, enum emu_hit_how how, uint64_t value)
 {
+	uint32_t join = atomic_load(&join_of[watch]), holder = join ? join - 1 : watch;
 	struct emu_watching *w = tracing.shared.watching;
 	uint64_t number, now = now_ns(CLOCK_MONOTONIC);
 	struct emu_hit *h;
 
 	atomic_fetch_add(&w->counts[watch].hits, 1);
+	if (join && !complete_join(watch, holder, &now))
+		return;
+	if (join)
+		atomic_fetch_add(&w->counts[holder].hits, 1);
 	number = atomic_fetch_add(&w->n_hits, 1);
 	h = &w->hits[number % EMU_HITS_MAX];
 	atomic_store(&h->number, 0);
@@ -98,7 +120,7 @@ static void record_hit(struct traced_thread *t, uint32_t watch, enum emu_hit_how
 	h->time_ns = time_of(t);
 	h->value = value;
 	h->monotonic_ns = now;
-	h->held = hold(watch, value, now);
+	h->held = hold(holder, value, now);
 	atomic_store(&h->number, number + 1);
 	if (!atomic_load(&w->wanted) || !atomic_exchange(&w->wanted, 0))
 		return;
@@ -386,9 +408,27 @@ static void replace_entry(uint32_t i, const struct emu_watch *fresh, struct stal
 	atomic_store(&serials[i], 0);
 	free(lengths[i]);
 	lengths[i] = NULL;
+	joins[i] = (struct watch_join){ { 0 } };
 	list[i] = *fresh;
 	if (fresh->kind != EMU_WATCH_NONE)
 		atomic_store(&serials[i], ++serial ? serial : ++serial);
+}
+
+/* A watch that is about to be in use must have its join: alone, its hits would be hits of the trigger. */
+static void read_joins(void)
+{
+	const struct emu_watching *w = tracing.shared.watching;
+	uint32_t fresh[EMU_WATCHES_MAX] = { 0 };
+
+	for (uint32_t k = 0; k < EMU_WATCHES_MAX; k++) {
+		const struct emu_watch join = w->watches[k];
+
+		for (uint32_t i = 0; join.kind == EMU_WATCH_JOIN && i < EMU_WATCHES_MAX; i++)
+			if (watch_join_has(&join, i))
+				fresh[i] = k + 1;
+	}
+	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
+		atomic_store(&join_of[i], fresh[i]);
 }
 
 static void read_list(struct stale *stale)
@@ -396,6 +436,7 @@ static void read_list(struct stale *stale)
 	const struct emu_watching *w = tracing.shared.watching;
 	bool syscalls = false, signals = false;
 
+	read_joins();
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++) {
 		struct emu_watch fresh = w->watches[i];
 
@@ -414,7 +455,8 @@ static bool can_retranslate(void)
 
 void watch_begin(void)
 {
-	tracing.shared.watching->limits = EMU_KNOWS_P99 | (can_retranslate() ? 0 : EMU_CANNOT_RETRANSLATE) |
+	tracing.shared.watching->limits = EMU_KNOWS_P99 | EMU_KNOWS_JOINS |
+					  (can_retranslate() ? 0 : EMU_CANNOT_RETRANSLATE) |
 					  (guest_has_registers() ? 0 : EMU_CANNOT_READ_REGISTERS);
 }
 
@@ -446,8 +488,11 @@ void watch_update(void)
 void watch_forked(void)
 {
 	memset(list, 0, sizeof(list));
-	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
+	memset(joins, 0, sizeof(joins));
+	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++) {
 		atomic_store(&serials[i], 0);
+		atomic_store(&join_of[i], 0);
+	}
 	atomic_store(&epoch, 0);
 	atomic_store(&tracing.watching_syscalls, false);
 	atomic_store(&tracing.watching_signals, false);

@@ -28,7 +28,7 @@ static const char *const groups[] = { [TRIGGER_TREE] = "tree", [TRIGGER_CGROUP] 
 
 static const struct {
 	const char *name;
-	enum trigger_event event; /* TRIGGER_NONE: a rule, longer-than, or or */
+	enum trigger_event event; /* TRIGGER_NONE: a rule, longer-than, within, or or, or and */
 	enum value_kind kind;
 } keys[] = {
 	{ "function", TRIGGER_FUNCTION, VALUE_TEXT },  { "address", TRIGGER_ADDRESS, VALUE_ADDRESS },
@@ -36,6 +36,7 @@ static const struct {
 	{ "signal", TRIGGER_SIGNAL, VALUE_SIGNAL },    { "crash", TRIGGER_CRASH, VALUE_NONE },
 	{ "exit", TRIGGER_EXIT, VALUE_NONE },          { "exit-status", TRIGGER_EXIT_STATUS, VALUE_STATUS },
 	{ "longer-than", TRIGGER_NONE, VALUE_LENGTH }, { "or", TRIGGER_NONE, VALUE_NONE },
+	{ "and", TRIGGER_NONE, VALUE_NONE },           { "within", TRIGGER_NONE, VALUE_TIME },
 	{ "once", TRIGGER_NONE, VALUE_NONE },          { "max", TRIGGER_NONE, VALUE_COUNT },
 	{ "every", TRIGGER_NONE, VALUE_TIME },         { "after", TRIGGER_NONE, VALUE_TIME },
 	{ "min-history", TRIGGER_NONE, VALUE_TIME },   { "keep", TRIGGER_NONE, VALUE_COUNT },
@@ -168,7 +169,7 @@ static int set_event(struct trigger_spec *s, enum trigger_event event, const cha
 	struct trigger_condition *c = last_condition(s);
 
 	if (c->event != TRIGGER_NONE)
-		return reason_set(why, -EINVAL, "%s and %s: between two events of a trigger must be or",
+		return reason_set(why, -EINVAL, "%s and %s: between two events of a trigger must be or, or and",
 				  event_name(c->event), event_name(event));
 	if (value && strlen(value) >= sizeof(c->value))
 		return refuse_value(event_name(event), VALUE_TEXT, value, why);
@@ -181,10 +182,15 @@ static int set_event(struct trigger_spec *s, enum trigger_event event, const cha
 /* Begins the next condition. */
 static int set_join(struct trigger_spec *s, const char *key, struct reason *why)
 {
+	bool all = strcmp(key, "and") == 0;
+
 	if (last_condition(s)->event == TRIGGER_NONE)
 		return reason_set(why, -EINVAL, "%s needs an event before it: %s", key, all_events);
 	if (trigger_spec_count(s) == TRIGGER_CONDITIONS_MAX)
 		return reason_set(why, -EINVAL, "%s: a trigger has at most %d events", key, TRIGGER_CONDITIONS_MAX);
+	if (s->joins && s->all != all)
+		return reason_set(why, -EINVAL, "or and and: between the events of a trigger is one of them, not both");
+	s->all = all;
 	s->joins++;
 	return 0;
 }
@@ -206,6 +212,8 @@ static void set_rule(struct trigger_spec *s, const char *key, uint64_t number)
 	if (strcmp(key, "longer-than") == 0) {
 		last_condition(s)->timed = true;
 		last_condition(s)->longer_than = number;
+	} else if (strcmp(key, "within") == 0) {
+		s->within = number;
 	} else if (strcmp(key, "once") == 0 || strcmp(key, "max") == 0) {
 		s->limited = true;
 		s->max = strcmp(key, "once") == 0 ? 1 : number;
@@ -237,8 +245,10 @@ int trigger_spec_set(struct trigger_spec *s, const char *key, const char *value,
 		return refuse_value(key, keys[k].kind, value, why);
 	if (keys[k].event != TRIGGER_NONE)
 		return set_event(s, keys[k].event, keys[k].kind == VALUE_NONE ? NULL : value, number, why);
-	if (strcmp(key, "or") == 0)
+	if (strcmp(key, "or") == 0 || strcmp(key, "and") == 0)
 		return set_join(s, key, why);
+	if (strcmp(key, "within") == 0 && number == 0)
+		return reason_set(why, -EINVAL, "within: \"%s\" is no time in which several hits fit", esc(value));
 	if (strcmp(key, "keep") == 0 && (number == 0 || number > TRIGGER_KEEP_MAX))
 		return reason_set(why, -EINVAL, "keep: \"%s\" is not a number from 1 to %d", esc(value),
 				  TRIGGER_KEEP_MAX);
@@ -276,6 +286,28 @@ static int check_distinct(const struct trigger_spec *s, struct reason *why)
 	return 0;
 }
 
+/*
+ * Checks what and needs. The end of a process has no part in it: csightd learns of the end afterwards, so that the time
+ * between it and the other hits would be a guess.
+ */
+static int check_all(const struct trigger_spec *s, struct reason *why)
+{
+	if (s->within && !s->all)
+		return reason_set(why, -EINVAL, "within is for several events with and between them");
+	if (!s->all)
+		return 0;
+	if (!s->within)
+		return reason_set(why, -EINVAL,
+				  "and needs within, the time in which all events have a hit: within 5ms");
+	for (unsigned i = 0; i < trigger_spec_count(s); i++)
+		if (trigger_condition_of_end(&s->conditions[i]))
+			return reason_set(why, -EINVAL,
+					  "%s: the end of a process has no part in and, since its time is known too "
+					  "late; signal has the time of a signal that ends it",
+					  event_name(s->conditions[i].event));
+	return 0;
+}
+
 int trigger_spec_check(const struct trigger_spec *s, struct reason *why)
 {
 	int rc = 0;
@@ -283,7 +315,7 @@ int trigger_spec_check(const struct trigger_spec *s, struct reason *why)
 	if (s->conditions[0].event == TRIGGER_NONE)
 		return reason_set(why, -EINVAL, "a trigger needs an event: %s", all_events);
 	if (s->conditions[s->joins].event == TRIGGER_NONE)
-		return reason_set(why, -EINVAL, "or needs an event after it: %s", all_events);
+		return reason_set(why, -EINVAL, "%s needs an event after it: %s", s->all ? "and" : "or", all_events);
 	for (unsigned i = 0; i < trigger_spec_count(s) && rc == 0; i++) {
 		rc = check_condition(&s->conditions[i], why);
 		if (rc == 0 && s->keep && !s->conditions[i].timed)
@@ -293,6 +325,8 @@ int trigger_spec_check(const struct trigger_spec *s, struct reason *why)
 	if (rc == 0 && s->keep && s->group != TRIGGER_ALONE)
 		rc = reason_set(why, -EINVAL,
 				"keep and group exclude each other: a group has several snapshots for each hit");
+	if (rc == 0)
+		rc = check_all(s, why);
 	return rc < 0 ? rc : check_distinct(s, why);
 }
 
@@ -402,9 +436,11 @@ void trigger_spec_conditions(const struct trigger_spec *s, struct buf *ret)
 {
 	for (unsigned i = 0; i < trigger_spec_count(s); i++) {
 		if (i)
-			put_value(ret, "or", "");
+			put_value(ret, s->all ? "and" : "or", "");
 		put_condition(ret, &s->conditions[i]);
 	}
+	if (s->all)
+		put_time(ret, "within", s->within);
 	buf_u8(ret, 0);
 }
 

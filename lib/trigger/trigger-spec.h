@@ -12,11 +12,12 @@
  *	exit
  *	exit-status N
  *
- * Between conditions is the key or: each hit of one is a hit of the trigger. longer-than belongs to the condition in
- * which it stands, the rules to the trigger: once; max N; every TIME; after TIME; min-history TIME; keep N; group tree,
- * cgroup or unit; exec COMMAND. As text, keys and values are words with a blank between them; a value with blanks or
- * quotes is in double quotes, within which a backslash escapes one character. TIME is a number with a unit: ns, us, ms,
- * s, m, h.
+ * Between conditions is the key or: each hit of one is a hit of the trigger. Or it is the key and, with the key within
+ * TIME: a hit of one is a hit of the trigger if each other one has been hit in this time before it, since the last hit
+ * of the trigger. longer-than belongs to the condition in which it stands, within and the rules to the trigger: once;
+ * max N; every TIME; after TIME; min-history TIME; keep N; group tree, cgroup or unit; exec COMMAND. As text, keys and
+ * values are words with a blank between them; a value with blanks or quotes is in double quotes, within which a
+ * backslash escapes one character. TIME is a number with a unit: ns, us, ms, s, m, h.
  */
 #ifndef CSIGHT_TRIGGER_SPEC_H
 #define CSIGHT_TRIGGER_SPEC_H
@@ -56,7 +57,9 @@ struct trigger_condition {
 
 struct trigger_spec {
 	struct trigger_condition conditions[TRIGGER_CONDITIONS_MAX];
-	unsigned joins; /* the number of or: there is one condition more */
+	unsigned joins;  /* the number of or, or of and: there is one condition more */
+	bool all;        /* they are and */
+	uint64_t within; /* of and, in ns; 0: none */
 	/* Rules. Zeros: none; max has a meaning only if limited. */
 	bool limited;
 	uint64_t max, every, after, min_history; /* the last three in ns */

@@ -9,7 +9,7 @@ tests_bench_bench_input_SOURCES = tests/bench/bench-input.c tests/bench/referenc
 tests_bench_bench_input_LDADD = lib/local/liblocal.la daemon/decode/libdecode.la
 tests_bench_bench_workers_SOURCES = tests/bench/bench-workers.c $(trace_sources)
 tests_bench_bench_workers_LDADD = lib/local/liblocal.la daemon/decode/libdecode.la
-EXTRA_DIST += tests/bench/bench tests/bench/commands tests/bench/engines tests/bench/perfetto tests/bench/traces.py
+EXTRA_DIST += tests/bench/bench tests/bench/commands tests/bench/engines tests/bench/perfetto tests/bench/triggers tests/bench/traces.py
 
 bench: all $(check_PROGRAMS) $(check_DATA)
 	$(top_srcdir)/tests/bench/bench .

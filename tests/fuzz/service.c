@@ -375,6 +375,9 @@ static void seed_calls(void)
 		{ "csight.Watch", "{\"pid\":$3,\"trigger\":\"exit-status 3\"}" },
 		{ "csight.Watch", "{\"pid\":$1,\"trigger\":\"crash or address 0x400000 or function f\","
 				  "\"places\":[{\"address\":\"0x1000\",\"condition\":2}]}" },
+		{ "csight.Watch",
+		  "{\"pid\":$3,\"trigger\":\"signal 10 and address 0x400000 and function f within 5ms max 0\","
+		  "\"places\":[{\"address\":\"0x1000\",\"condition\":2}]}" },
 		{ "csight.ListTriggers", "{}" },
 		{ "csight.SetTrigger", "{\"id\":1,\"enabled\":false}" },
 		{ "csight.RemoveTrigger", "{\"id\":1}" },

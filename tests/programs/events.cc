@@ -4,13 +4,17 @@
  * end in every way: by a return, after a tail call, in a recursion, by an exception, by longjmp(), with their thread,
  * around a fork. Prints how many calls there were, how many of them long, system calls that slept, and signals.
  *
- * usage: events [exit STATUS | crash | abort | spin | measure | requests N SLOW | sleeps N]
+ * usage: events [exit STATUS | crash | abort | spin | measure | requests N SLOW | sleeps N | pairs N NS]
  *
  * requests: N calls of planted(), of which SLOW, evenly distributed, are slow, each by another duration; after each it
  * sleeps.
  *
  * sleeps: N times a sleep of 4 ms and one of 1 us. It prints N, then how many of all took more than 2 ms by its own
  * clock.
+ *
+ * pairs: N times a call of planted() and a signal, in turns in this and in the other order, with the signal in turns in
+ * this and in another thread, and then a call of magic_trace_stop_indicator(). It sleeps NS after each of the first
+ * two; with 0 it does not, and ends with three calls of planted() and two signals. It prints the calls and the signals.
  *
  * measure: calls measured() once, and prints four times of CLOCK_MONOTONIC: before the call, after its first and before
  * its last instructions, and after it.
@@ -209,6 +213,44 @@ static void sleep_often(unsigned long n)
 	calls = n;
 }
 
+static void *send_signal(void *)
+{
+	raise(SIGUSR1);
+	return nullptr;
+}
+
+static void call_short()
+{
+	sink += planted(RETURN, SHORT, 0);
+	calls++;
+}
+
+static void plant_pairs(unsigned long n, long ns)
+{
+	pthread_t thread;
+
+	for (unsigned long i = 0; i < n; i++) {
+		for (unsigned long k = 0; k < 2; k++) {
+			if (k == i % 2) {
+				call_short();
+			} else if (i & 2) {
+				pthread_create(&thread, nullptr, send_signal, nullptr);
+				pthread_join(thread, nullptr);
+			} else {
+				send_signal(nullptr);
+			}
+			if (ns)
+				nap(ns);
+		}
+		magic_trace_stop_indicator();
+	}
+	for (unsigned i = 0; i < 5 && !ns; i++)
+		if (i < 3)
+			call_short();
+		else
+			send_signal(nullptr);
+}
+
 int main(int argc, char **argv)
 {
 	char line[16];
@@ -229,6 +271,8 @@ int main(int argc, char **argv)
 		serve(strtoul(argv[2], nullptr, 10), strtoul(argv[3], nullptr, 10));
 	else if (argc > 2 && strcmp(argv[1], "sleeps") == 0)
 		sleep_often(strtoul(argv[2], nullptr, 10));
+	else if (argc > 3 && strcmp(argv[1], "pairs") == 0)
+		plant_pairs(strtoul(argv[2], nullptr, 10), strtol(argv[3], nullptr, 10));
 	else
 		play(ROUNDS);
 	printf("%lu %lu %lu %lu\n", calls, longs, sleeps, signals);

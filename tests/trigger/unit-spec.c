@@ -52,6 +52,12 @@ static void test_texts(void)
 		{ "function f or function g longer-than 1s", "function f or function g longer-than 1s|" },
 		{ "exit-status 1 or exit-status 2 or exit-status 3 or crash",
 		  "exit-status 1 or exit-status 2 or exit-status 3 or crash|" },
+		{ "function f and signal USR1 within 5ms", "function f and signal USR1 within 5ms|" },
+		{ "within 1s once function f longer-than 1ms and signal 10 and syscall read longer-than p99",
+		  "function f longer-than 1ms and signal 10 and syscall read longer-than p99 within 1s|once" },
+		{ "function or and function and within 7ns", "function or and function and within 7ns|" },
+		{ "address 1 and address 2 and address 3 and address 4 within 1h every 1s",
+		  "address 1 and address 2 and address 3 and address 4 within 1h|every 1s" },
 	};
 	struct trigger_spec spec = { 0 };
 
@@ -69,6 +75,10 @@ static void test_texts(void)
 	CHECK_STR(spec.conditions[1].value, "f");
 	CHECK(!spec.conditions[0].timed && spec.conditions[1].timed && !spec.conditions[2].timed);
 	CHECK_EQ(spec.conditions[2].number, 3);
+	CHECK(!spec.all && spec.within == 0);
+	CHECK(trigger_spec_parse("signal 1 and signal 2 within 5ms", &spec, NULL) == 0);
+	CHECK(spec.all && spec.within == 5000000);
+	CHECK_EQ(trigger_spec_count(&spec), 2);
 }
 
 static void test_errors(void)
@@ -123,6 +133,22 @@ static void test_errors(void)
 		"function f or function f longer-than 1ms",
 		"signal USR1 or signal 10",
 		"address 0x10 or address 0x10",
+		"and",
+		"and signal 1 within 1s",
+		"signal 1 and within 1s",
+		"signal 1 within 1s",
+		"signal 1 and signal 2",
+		"signal 1 and signal 2 within 0s",
+		"signal 1 and signal 2 within 5",
+		"signal 1 and signal 2 within p99",
+		"signal 1 or signal 2 within 1s",
+		"signal 1 or signal 2 and signal 3 within 1s",
+		"signal 1 and signal 2 or signal 3 within 1s",
+		"signal 1 and signal USR1 and signal 10 within 1s",
+		"signal 1 and crash within 1s",
+		"exit and signal 1 within 1s",
+		"signal 1 and exit-status 1 within 1s",
+		"address 1 and address 2 and address 3 and address 4 and address 5 within 1s",
 	};
 	char text[TRIGGER_VALUE_SIZE + 32] = "function ";
 	struct trigger_spec spec = { .conditions[0].event = TRIGGER_EXIT };

@@ -514,7 +514,8 @@ static int read_counts(struct capture_source *source, struct emu_watch_count *re
 
 static bool is_applied(struct capture_source *source, uint32_t *ret_limits)
 {
-	*ret_limits = 0;
+	/* Samples of different watch points are not read in the order of their times. */
+	*ret_limits = EMU_CANNOT_JOIN;
 	return true;
 }
 
