@@ -496,7 +496,7 @@ static int run_natively(struct client *c, const struct run_options *run)
 static int run_emulator(struct client *c, const struct run_options *run, const char *emulator, char *plugin,
 			const struct private_daemon *d)
 {
-	_cleanup_free_ char **argv = calloc((size_t)c->argc + 6, sizeof(*argv));
+	_cleanup_free_ char **argv = calloc((size_t)c->argc + 8, sizeof(*argv));
 	size_t n = 0;
 
 	if (!argv)
@@ -505,6 +505,14 @@ static int run_emulator(struct client *c, const struct run_options *run, const c
 	if (run->sysroot) {
 		argv[n++] = (char *)"-L";
 		argv[n++] = (char *)run->sysroot;
+	}
+	/*
+	 * A thread that ends can hold the lock of GLib's allocator while another forks, whose child then waits for it
+	 * forever. No child inherits a lock of malloc().
+	 */
+	if (!getenv("G_SLICE") && setenv("G_SLICE", "always-malloc", 1) == 0) {
+		argv[n++] = (char *)"-U";
+		argv[n++] = (char *)"G_SLICE";
 	}
 	argv[n++] = (char *)"-plugin";
 	argv[n++] = plugin;
