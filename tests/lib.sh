@@ -64,9 +64,9 @@ end_of() { # PID [SIGNAL]: ends a process that the test started, and waits for i
   wait "$1" 2>/dev/null
 }
 
-until_true() { # COMMAND...: repeats it until it succeeds, for at most 20 seconds
+until_true() { # COMMAND...: repeats it until it succeeds, 600 times, for a minute or more
   local i
-  for ((i = 0; i < 200; i++)); do
+  for ((i = 0; i < 600; i++)); do
     "$@" >/dev/null 2>&1 && return 0
     sleep 0.1
   done

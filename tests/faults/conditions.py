@@ -7,7 +7,7 @@ usage: conditions.py BUILD DIRECTORY CONDITION      exits with 0; 1 and the reas
 """
 import json, os, select, shutil, signal, subprocess, sys, threading, time
 
-from world import Defect, World, id_of
+from world import Defect, LIMIT, World, id_of
 
 
 class Skip(Exception):
@@ -196,9 +196,9 @@ class Changing:
         self.process = subprocess.Popen(run_as(self.OLD, *may, w.build + "/csight", "run", "--emu", "--ring-size", "64K", "--", w.guest, str(self.NEW)),
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=w.plain)
         self.pid = self.process.pid
-        if not select.select([self.process.stdout], [], [], 10)[0] or not self.process.stdout.readline():
+        if not select.select([self.process.stdout], [], [], LIMIT)[0] or not self.process.stdout.readline():
             raise Defect("it does not catch SIGUSR1")
-        end = time.monotonic() + 10
+        end = time.monotonic() + LIMIT
         while not any(t["pid"] == self.pid and t["bytes"] > 2000 for t in w.ask("ListTargets")["targets"]):
             if time.monotonic() > end:
                 raise Defect("it is not armed")
@@ -206,7 +206,7 @@ class Changing:
 
     def change(self):
         os.kill(self.pid, signal.SIGUSR1)
-        end = time.monotonic() + 10
+        end = time.monotonic() + LIMIT
         while "Uid:\t%d\t%d" % (self.NEW, self.NEW) not in open("/proc/%d/status" % self.pid).read():
             if time.monotonic() > end:
                 raise Defect("it does not change its user")
@@ -214,7 +214,7 @@ class Changing:
 
     def ask(self, uid):
         return subprocess.run(run_as(uid, self.w.build + "/csight", "snapshot", "--json", "--pid", str(self.pid)), env=self.w.plain,
-                              cwd="/", capture_output=True, timeout=20)
+                              cwd="/", capture_output=True, timeout=LIMIT)
 
     def refuse(self, when):
         for uid in self.OLD, self.NEW:
@@ -231,7 +231,7 @@ class Changing:
 
     def stay_roots(self):
         """The emulator changes the user of the program's threads, not of its own, which registers: it is root's as before."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + LIMIT
         while self.owner() != [0]:
             if time.monotonic() > end:
                 raise Defect("after a restart, it is not root's target: %s" % self.owner())
