@@ -5,7 +5,7 @@ TEST_EXTENSIONS = .test .rig .boot
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 TEST_LOG_DRIVER = $(LOG_DRIVER)
 # A test that waits forever fails.
-TEST_LOG_COMPILER = timeout $(if $(CSIGHT_LONG),6h,20m)
+TEST_LOG_COMPILER = timeout $${CSIGHT_TEST_MAX:-$(if $(CSIGHT_LONG),6h,20m)}
 AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)'; export top_srcdir; top_builddir='$(abs_top_builddir)'; export top_builddir; \
 	AARCH64_CC='$(AARCH64_CC)'; export AARCH64_CC; AARCH64_CXX='$(AARCH64_CXX)'; export AARCH64_CXX; \
 	QEMU_AARCH64='$(QEMU_AARCH64)'; export QEMU_AARCH64; PYTHON3='$(PYTHON3)'; export PYTHON3; \
