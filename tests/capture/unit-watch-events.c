@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * daemon/capture/perf/watch-events.c and watch-places.c on this machine's kernel: a child calls a function in several
- * threads, some of which do not exist yet when it is watched.
+ * threads, some of which do not exist yet when it is watched; or has a signal at each call.
  */
 #include "config.h"
 
@@ -9,12 +9,16 @@
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "daemon/capture/perf/watch-events.h"
@@ -45,7 +49,7 @@ static void pass(int fd)
 		_exit(1);
 }
 
-static pid_t start_child(int go[2], int ready[2])
+static pid_t start_child(int go[2], int ready[2], void (*play)(void))
 {
 	pid_t pid = fork();
 
@@ -55,6 +59,12 @@ static pid_t start_child(int go[2], int ready[2])
 	if (write(ready[1], "", 1) != 1)
 		_exit(1);
 	pass(go[0]);
+	play();
+	_exit(0);
+}
+
+static void call_in_threads(void)
+{
 	work(NULL);
 	for (unsigned i = 1; i < THREADS; i++) {
 		pthread_t t;
@@ -69,7 +79,48 @@ static pid_t start_child(int go[2], int ready[2])
 		_exit(0);
 	}
 	wait(NULL);
-	_exit(0);
+}
+
+/* A breakpoint of the child's own at probed(), at which it has a SIGTRAP before the instruction is executed. */
+static int open_trap(void)
+{
+	struct perf_event_attr a = { .type = PERF_TYPE_BREAKPOINT,
+				     .size = sizeof(a),
+				     .bp_type = HW_BREAKPOINT_X,
+				     .bp_addr = (uintptr_t)probed,
+				     .bp_len = sizeof(long),
+				     .sample_period = 1,
+				     .disabled = 1,
+				     .exclude_kernel = 1,
+				     .remove_on_exec = 1,
+				     .sigtrap = 1 };
+
+	return (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static int trap;
+
+/* Without the resume flag the processor of a PC stops at the instruction again, as one of Arm does. */
+static void on_trap(int number, siginfo_t *info, void *context)
+{
+#ifdef __x86_64__
+	((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~0x10000ll;
+#endif
+	ioctl(trap, PERF_EVENT_IOC_DISABLE, 0);
+}
+
+static void call_with_signals(void)
+{
+	struct sigaction action = { .sa_sigaction = on_trap, .sa_flags = SA_SIGINFO };
+
+	trap = open_trap();
+	sigaction(SIGTRAP, &action, NULL);
+	for (unsigned i = 0; i < CALLS; i++) {
+		ioctl(trap, PERF_EVENT_IOC_ENABLE, 0);
+		probed();
+		/* One without a signal. */
+		probed();
+	}
 }
 
 static unsigned hits, foreign;
@@ -79,7 +130,8 @@ static pid_t child;
 static void on_sample(void *data, const struct watch_sample *s)
 {
 	hits++;
-	foreign += s->pid != (uint32_t)child || s->spec->slot != 3 || s->time < last || !s->sp;
+	foreign += s->pid != (uint32_t)child || s->spec->slot != 3 || s->time < last ||
+		   !s->registers.values[WATCH_SP] || s->registers.values[WATCH_PC] != (uintptr_t)probed;
 	last = s->time;
 }
 
@@ -100,7 +152,7 @@ static bool machine_has_breakpoints(void)
 	return fd < 0 || (read(fd, &count, sizeof(count)) == sizeof(count) && count);
 }
 
-static void test_hits(const struct capture_watch_list *list, int poll_fd)
+static void test_hits(const struct capture_watch_list *list, int poll_fd, void (*play)(void), unsigned wanted)
 {
 	uint32_t cpus[64];
 	struct watch_opening o = { .cpus = cpus, .poll_fd = poll_fd };
@@ -115,7 +167,9 @@ static void test_hits(const struct capture_watch_list *list, int poll_fd)
 		cpus[o.n_cpus] = (uint32_t)o.n_cpus;
 	if (!CHECK(pipe2(go, O_CLOEXEC) == 0 && pipe2(ready, O_CLOEXEC) == 0))
 		return;
-	o.pid = child = start_child(go, ready);
+	hits = foreign = 0;
+	last = 0;
+	o.pid = child = start_child(go, ready, play);
 	pass(ready[0]);
 	CHECK_EQ(watch_places_find(child, list, 3, &specs, &why), 0);
 	if (watch_events_open(&o, &specs, &e, &why) < 0) {
@@ -131,11 +185,28 @@ static void test_hits(const struct capture_watch_list *list, int poll_fd)
 	CHECK_EQ(epoll_wait(poll_fd, &event, 1, 10000), 1);
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 	CHECK_EQ(watch_events_read(e, on_sample, NULL), 0);
-	CHECK_EQ(hits, THREADS * CALLS);
+	CHECK_EQ(hits, wanted);
 	CHECK_EQ(foreign, 0);
 	watch_events_count(e, counts);
-	CHECK_EQ(counts[3], THREADS * CALLS);
+	CHECK_EQ(counts[3], wanted);
 	watch_events_free(e);
+}
+
+/* Returns the reason why this machine has no tracepoints, or no signals at breakpoints; NULL: it has. */
+static const char *missing_for_signals(void)
+{
+	static const char path[] = "/sys/kernel/tracing";
+	int fd;
+
+	if (access("/sys/kernel/tracing/events/signal", F_OK) < 0 &&
+	    (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	     mount("none", path, "tracefs", 0, NULL) < 0 || access("/sys/kernel/tracing/events/signal", F_OK) < 0))
+		return "tracefs is not mounted, and cannot be";
+	fd = open_trap();
+	if (fd < 0)
+		return "this kernel sends no signals at breakpoints";
+	close(fd);
+	return NULL;
 }
 
 static void test_refused(struct capture_watch_list *list)
@@ -168,9 +239,15 @@ int main(void)
 	int poll_fd = epoll_create1(EPOLL_CLOEXEC);
 
 	list.watches[3] = (struct emu_watch){ .kind = EMU_WATCH_POINT, .place = (uintptr_t)probed };
-	if (machine_has_breakpoints())
-		test_hits(&list, poll_fd);
-	else
+	if (machine_has_breakpoints()) {
+		const char *why = missing_for_signals();
+
+		test_hits(&list, poll_fd, call_in_threads, THREADS * CALLS);
+		if (why)
+			unit_skip("hits with signals at them", why);
+		else
+			test_hits(&list, poll_fd, call_with_signals, 2 * CALLS);
+	} else
 		unit_skip("hits of a breakpoint", "those of this machine have none");
 	test_refused(&list);
 	return unit_end();

@@ -3,24 +3,32 @@
  * Plants events for triggers of real trace units, and counts them itself. Waits for a line on standard input, plants,
  * prints what it planted, waits again, and ends.
  *
- * usage: planted [storm SECONDS | exit STATUS | crash | abort]
+ * usage: planted [storm SECONDS | signals N | exit STATUS | crash | abort]
  *
  * Prints: calls of marked(); calls of request(), of which as many returned, and of these at least and at most as many
  * were longer than LIMIT by its own clock; the same for sleeps; signals. A call is at least as long as what it measures
  * within, and at most as long as what its caller measures.
+ *
+ * signals: N calls of marked() and of request(), while a timer sends signals, some of whose handlers call marked(),
+ * too. Prints the calls of marked(); those of request(); the signals, and how many of them interrupted marked() or
+ * request() before the first instruction.
  */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "program.h"
 
 enum { THREADS = 4, ROUNDS = 250, LIMIT_NS = 4000000, LONG_NS = 5000000, SLEEP_NS = 6000000, SHORT_SLEEP_NS = 100000 };
+enum { PAUSE_NS = 300000, TIMER_US = 500 };
 
 static _Atomic unsigned long marks, requests, returned, least, most, sleeps_least, sleeps_most, signals;
+static _Atomic unsigned long at_entry;
 static _Thread_local jmp_buf back;
 static volatile uint64_t sink;
 
@@ -122,6 +130,36 @@ static void storm(unsigned long seconds)
 	printf("%lu %llu\n", (unsigned long)marks, (unsigned long long)others);
 }
 
+static void on_timer(int number, siginfo_t *info, void *context)
+{
+	uint64_t pc = ((ucontext_t *)context)->uc_mcontext.pc;
+
+	(void)number;
+	(void)info;
+	signals++;
+	at_entry += pc == (uintptr_t)marked || pc == (uintptr_t)request;
+	if (signals % 4 == 0)
+		marked((unsigned)signals);
+}
+
+static void call_beside_signals(unsigned long n)
+{
+	const struct sigaction action = { .sa_sigaction = on_timer, .sa_flags = SA_SIGINFO | SA_RESTART };
+	const struct itimerval often = { { 0, TIMER_US }, { 0, TIMER_US } }, never = { 0 };
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (unsigned i = 0; i < n; i++) {
+		marked(i);
+		request(0, 0, 0);
+		/* More calls than the kernel's events can watch would not all be counted. */
+		compute(PAUSE_NS);
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	printf("%lu %lu %lu %lu\n", (unsigned long)marks, (unsigned long)requests, (unsigned long)signals,
+	       (unsigned long)at_entry);
+}
+
 static void wait_for_line(void)
 {
 	char c;
@@ -141,6 +179,8 @@ int main(int argc, char **argv)
 	wait_for_line();
 	if (strcmp(how, "storm") == 0) {
 		storm(argc > 2 ? strtoul(argv[2], NULL, 0) : 1);
+	} else if (strcmp(how, "signals") == 0) {
+		call_beside_signals(argc > 2 ? strtoul(argv[2], NULL, 0) : 1);
 	} else if (!*how) {
 		for (unsigned i = 1; i < THREADS; i++) {
 			if (pthread_create(&t, NULL, plant, NULL) != 0)
@@ -154,7 +194,7 @@ int main(int argc, char **argv)
 		marked(1);
 	}
 	fflush(stdout);
-	if (!*how || strcmp(how, "storm") == 0)
+	if (!*how || strcmp(how, "storm") == 0 || strcmp(how, "signals") == 0)
 		wait_for_line();
 	if (strcmp(how, "crash") == 0)
 		*(volatile int *)NULL = 1;

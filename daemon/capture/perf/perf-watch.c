@@ -311,7 +311,8 @@ static void on_sample(void *data, const struct watch_sample *x)
 {
 	struct perf_target *s = data;
 	struct watch_slot *is = &s->watch->slots[x->spec->slot];
-	const struct watch_moment at = { x->spec->slot, x->tid, x->sp, x->lr, x->time };
+	const uint64_t *registers = x->registers.values;
+	const struct watch_moment at = { x->spec->slot, x->tid, registers[WATCH_SP], registers[WATCH_LR], x->time };
 	unsigned unknown = 0;
 	uint64_t ns;
 
@@ -322,6 +323,8 @@ static void on_sample(void *data, const struct watch_sample *x)
 	case WATCH_REACHED:
 	case WATCH_ENDS:
 		add_hit(s, x, x->spec->role == WATCH_ENDS ? EMU_HIT_ENDED : EMU_HIT_REACHED, 0);
+		return;
+	case WATCH_HANDLER:
 		return;
 	case WATCH_ENTER:
 		unknown = watch_calls_enter(&is->calls, &at);
@@ -383,8 +386,11 @@ static void drop_exited(struct perf_target *s, size_t n)
 	struct perf_watch *w = s->watch;
 
 	for (size_t i = 0; i < n; i++)
-		for (uint32_t k = 0; k < EMU_WATCHES_MAX; k++)
+		for (uint32_t k = 0; k < EMU_WATCHES_MAX; k++) {
 			watch_calls_drop(&w->slots[k].calls, w->exited[i], drop_call, s);
+			if (w->slots[k].events)
+				watch_events_forget(w->slots[k].events, w->exited[i]);
+		}
 	w->n_exited -= n;
 	memmove(w->exited, w->exited + n, w->n_exited * sizeof(*w->exited));
 }

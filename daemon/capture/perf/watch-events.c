@@ -12,13 +12,21 @@
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
+/* The registers of samples, in the order of their numbers. Those of x86 are for tests; it has no link register. */
+static const struct {
+	unsigned number;
+	enum watch_register is;
+} sampled[] = {
 #ifdef __aarch64__
-enum { FIRST_REGISTER = 30, SECOND_REGISTER = 31, SP_IS_FIRST = 0 }; /* the link register, the stack pointer */
+	{ 0, WATCH_OTHERS }, { 1, WATCH_OTHERS + 1 }, { 19, WATCH_OTHERS + 2 }, { 20, WATCH_OTHERS + 3 },
+	{ 30, WATCH_LR },    { 31, WATCH_SP },        { 32, WATCH_PC },
 #else
-enum { FIRST_REGISTER = 7, SECOND_REGISTER = 8, SP_IS_FIRST = 1 }; /* of x86: the stack pointer, for tests */
+	{ 1, WATCH_OTHERS }, { 4, WATCH_OTHERS + 1 }, { 5, WATCH_OTHERS + 2 },
+	{ 7, WATCH_SP },     { 8, WATCH_PC },         { 20, WATCH_OTHERS + 3 },
 #endif
+};
 
-enum { RING_SIZE = 64 << 10, TRIES = 16, PASSES = 4, EVENTS_MAX = 4096 };
+enum { RING_SIZE = 64 << 10, TRIES = 16, PASSES = 4, EVENTS_MAX = 8192 };
 
 struct watch_event {
 	int fd;
@@ -40,6 +48,8 @@ struct watch_events {
 	size_t n, room;
 	struct watch_sample *samples; /* that have been read, but not passed on */
 	size_t n_samples, samples_room;
+	struct watch_repeats repeats;
+	uint64_t repeated[EMU_WATCHES_MAX]; /* hits that were reported again, of each slot */
 	struct buf scratch;
 	uint64_t lost, n_read;
 };
@@ -79,6 +89,11 @@ static bool has_tid(const struct tids *t, uint32_t tid)
 	return false;
 }
 
+static bool has_registers(const struct watch_spec *s)
+{
+	return s->breakpoint || s->role == WATCH_HANDLER;
+}
+
 static struct perf_event_attr attr_of(const struct watch_spec *s)
 {
 	const uint64_t words[5] = { s->breakpoint ? 0 : s->config, 0, 0, 0, 0 };
@@ -87,7 +102,11 @@ static struct perf_event_attr attr_of(const struct watch_spec *s)
 
 	attr.inherit = attr.inherit_thread = 1;
 	/* An entry causes no wake-up: what matters is how long the call takes. */
-	attr.wakeup_events = s->role != WATCH_ENTER;
+	attr.wakeup_events = s->role != WATCH_ENTER && s->role != WATCH_HANDLER;
+	if (has_registers(s))
+		attr.sample_type |= PERF_SAMPLE_REGS_USER;
+	for (size_t i = 0; has_registers(s) && i < ELEMENTS(sampled); i++)
+		attr.sample_regs_user |= 1ull << sampled[i].number;
 	if (!s->breakpoint)
 		return attr;
 	attr.bp_type = HW_BREAKPOINT_X;
@@ -96,8 +115,6 @@ static struct perf_event_attr attr_of(const struct watch_spec *s)
 	attr.exclude_kernel = 1;
 	/* Addresses are others in the next program. */
 	attr.remove_on_exec = 1;
-	attr.sample_type |= PERF_SAMPLE_REGS_USER;
-	attr.sample_regs_user = 1ull << FIRST_REGISTER | 1ull << SECOND_REGISTER;
 	return attr;
 }
 
@@ -254,6 +271,7 @@ struct watch_events *watch_events_free(struct watch_events *e)
 		closep(&e->rings[n].fd);
 	}
 	watch_specs_done(&e->specs);
+	watch_repeats_done(&e->repeats);
 	buf_done(&e->scratch);
 	free(e->samples);
 	free(e->rings);
@@ -285,10 +303,20 @@ static const struct watch_spec *find_spec(const struct watch_events *e, uint64_t
 	return NULL;
 }
 
+static void read_registers(struct reader *body, struct watch_registers *ret)
+{
+	uint64_t abi;
+
+	if (rd_u64(body, &abi) < 0 || !abi)
+		return;
+	for (size_t i = 0; i < ELEMENTS(sampled); i++)
+		rd_u64(body, &ret->values[sampled[i].is]);
+}
+
 static void add_sample(struct watch_events *e, struct reader *body)
 {
-	uint64_t id, ip, abi = 0, first = 0, second = 0;
-	struct watch_sample s;
+	struct watch_sample s = { .spec = NULL };
+	uint64_t id, ip;
 	uint32_t cpu, zero;
 
 	if (rd_u64(body, &id) < 0 || rd_u64(body, &ip) < 0 || rd_u32(body, &s.pid) < 0 || rd_u32(body, &s.tid) < 0 ||
@@ -297,10 +325,8 @@ static void add_sample(struct watch_events *e, struct reader *body)
 	s.spec = find_spec(e, id);
 	if (!s.spec)
 		return;
-	if (s.spec->breakpoint && rd_u64(body, &abi) == 0 && abi && rd_u64(body, &first) == 0)
-		rd_u64(body, &second);
-	s.sp = SP_IS_FIRST ? first : second;
-	s.lr = SP_IS_FIRST ? 0 : first;
+	if (has_registers(s.spec))
+		read_registers(body, &s.registers);
 	s.order = e->n_read++;
 	if (array_reserve(e->samples, e->n_samples, &e->samples_room) < 0)
 		e->lost++;
@@ -366,6 +392,19 @@ static uint64_t newest(const struct watch_events *e)
 	return time;
 }
 
+/* Returns false if a sample is not to be passed on. */
+static bool is_new(struct watch_events *e, const struct watch_sample *s)
+{
+	if (s->spec->role == WATCH_HANDLER) {
+		watch_repeats_deliver(&e->repeats, s->tid, &s->registers);
+		return false;
+	}
+	if (!s->spec->breakpoint || !watch_repeats_hit(&e->repeats, s->tid, &s->registers))
+		return true;
+	e->repeated[s->spec->slot]++;
+	return false;
+}
+
 /*
  * Of a thread that moves to a CPU whose ring is read later, a sample may be missing when its successor is read. Reading
  * all rings once more finds those that are older than what the first reading found.
@@ -381,14 +420,23 @@ uint64_t watch_events_read(struct watch_events *e, void (*fn)(void *data, const 
 		until = newest(e);
 		read_rings(e);
 		qsort(e->samples, e->n_samples, sizeof(*e->samples), by_time);
-		while (n < e->n_samples && e->samples[n].time <= until)
-			fn(data, &e->samples[n++]);
+		for (; n < e->n_samples && e->samples[n].time <= until; n++)
+			if (is_new(e, &e->samples[n]))
+				fn(data, &e->samples[n]);
 		e->n_samples -= n;
 		memmove(e->samples, e->samples + n, e->n_samples * sizeof(*e->samples));
 	}
 	lost = e->lost;
 	e->lost = 0;
+	/* A signal, or the hit after it, may be missing. */
+	if (lost)
+		watch_repeats_drop(&e->repeats, 0);
 	return lost;
+}
+
+void watch_events_forget(struct watch_events *e, uint32_t tid)
+{
+	watch_repeats_drop(&e->repeats, tid);
 }
 
 void watch_events_count(const struct watch_events *e, uint64_t *ret)
@@ -402,4 +450,6 @@ void watch_events_count(const struct watch_events *e, uint64_t *ret)
 		    read(e->list[i].fd, values, sizeof(values)) == sizeof(values))
 			ret[s->slot] += values[0];
 	}
+	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
+		ret[i] -= MIN(ret[i], e->repeated[i]);
 }

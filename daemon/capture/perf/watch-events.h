@@ -8,15 +8,16 @@
 
 #include "daemon/capture/perf/perf-event.h"
 #include "daemon/capture/perf/watch-places.h"
+#include "daemon/capture/perf/watch-repeats.h"
 
 struct watch_events;
 
 struct watch_sample {
 	const struct watch_spec *spec;
 	uint32_t pid, tid;
-	uint64_t time;   /* in the records' clock */
-	uint64_t sp, lr; /* 0 at tracepoints */
-	uint64_t order;  /* among samples of one time */
+	uint64_t time;                    /* in the records' clock */
+	uint64_t order;                   /* among samples of one time */
+	struct watch_registers registers; /* of the thread, at breakpoints and with WATCH_HANDLER; else zeros */
 };
 
 struct watch_opening {
@@ -36,12 +37,17 @@ struct watch_events *watch_events_free(struct watch_events *e);
 void watch_events_enable(struct watch_events *e, bool enabled);
 
 /*
- * Passes on samples, those of each thread in their order. Returns the number of samples that the kernel dropped since
- * the last call, of which watch_events_count() knows.
+ * Passes on samples, those of each thread in their order, without WATCH_HANDLER and without hits that the kernel
+ * reports again. Returns the number of samples that the kernel dropped since the last call, of which
+ * watch_events_count() knows.
  */
 uint64_t watch_events_read(struct watch_events *e, void (*fn)(void *data, const struct watch_sample *s), void *data);
 
-/* Adds how often the events of each slot occurred, apart from WATCH_LEAVE and WATCH_ENTER, to ret[EMU_WATCHES_MAX]. */
+/* A thread has ended. */
+void watch_events_forget(struct watch_events *e, uint32_t tid);
+
+/* Adds how often WATCH_REACHED and WATCH_ENDS of each slot occurred to ret[EMU_WATCHES_MAX]; without repeated hits, as
+ * far as their samples have been read. */
 void watch_events_count(const struct watch_events *e, uint64_t *ret);
 
 #endif

@@ -195,9 +195,23 @@ static int add_signal(struct place_search *s, const struct emu_watch *w, uint32_
 	return add_tracepoint(s, spec, "signal/signal_deliver");
 }
 
+/* Adds what distinguishes hits from those that are reported again. Without tracepoints, these count twice. */
+static int add_handlers(struct place_search *s, uint32_t slot)
+{
+	struct watch_spec spec = { .slot = slot, .role = WATCH_HANDLER, .filter = "sa_handler > 1" };
+	struct reason ignored = { "" }, *why = s->why;
+	int rc;
+
+	s->why = &ignored;
+	rc = add_tracepoint(s, spec, "signal/signal_deliver");
+	s->why = why;
+	return rc == -EOPNOTSUPP ? 0 : rc;
+}
+
 static int add_watch(struct place_search *s, const struct capture_watch_list *list, uint32_t slot)
 {
 	const struct emu_watch *w = &list->watches[slot];
+	int rc;
 
 	/* The registers at its beginning are those of a call. */
 	if (list->ends[slot].loops)
@@ -206,9 +220,11 @@ static int add_watch(struct place_search *s, const struct capture_watch_list *li
 				  "a call; use --address");
 	switch (w->kind) {
 	case EMU_WATCH_POINT:
-		return add_place(s, w, w->place, (struct watch_spec){ .slot = slot, .role = WATCH_REACHED });
+		rc = add_place(s, w, w->place, (struct watch_spec){ .slot = slot, .role = WATCH_REACHED });
+		return rc < 0 ? rc : add_handlers(s, slot);
 	case EMU_WATCH_CALL:
-		return add_function(s, w, &list->ends[slot], slot);
+		rc = add_function(s, w, &list->ends[slot], slot);
+		return rc < 0 ? rc : add_handlers(s, slot);
 	case EMU_WATCH_SYSCALL:
 		return add_syscall(s, w, slot);
 	case EMU_WATCH_SIGNAL:
