@@ -93,8 +93,7 @@ static int check_join(const struct trigger *t, struct reason *why)
 	watching_of(t)->applied(t->watched->target->ring.source, &limits);
 	if (limits & EMU_CANNOT_JOIN)
 		return reason_set(why, -EOPNOTSUPP,
-				  "and: only programs under the emulated trace unit can be watched for this, and those "
-				  "of an older csight-etm.so must be started again");
+				  "and: the program runs under an older csight-etm.so; start it again");
 	return 0;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * daemon/capture/perf/watch-events.c and watch-places.c on this machine's kernel: a child calls a function in several
- * threads, some of which do not exist yet when it is watched; or has a signal at each call.
+ * threads, some of which do not exist yet when it is watched; has a signal at each call; or calls two functions in
+ * turn, on two CPUs.
  */
 #include "config.h"
 
@@ -10,6 +11,7 @@
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -25,11 +27,16 @@
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
-enum { CALLS = 50, THREADS = 5 };
+enum { CALLS = 50, THREADS = 5, TURNS = 6000, TURNS_A_RING = 300 };
 
 static _Atomic unsigned calls;
 
 __attribute__((noinline, aligned(16))) static void probed(void)
+{
+	atomic_fetch_add(&calls, 1);
+}
+
+__attribute__((noinline, aligned(16))) static void answered(void)
 {
 	atomic_fetch_add(&calls, 1);
 }
@@ -49,6 +56,8 @@ static void pass(int fd)
 		_exit(1);
 }
 
+static int child_go, child_ready;
+
 static pid_t start_child(int go[2], int ready[2], void (*play)(void))
 {
 	pid_t pid = fork();
@@ -56,6 +65,8 @@ static pid_t start_child(int go[2], int ready[2], void (*play)(void))
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	child_go = go[0];
+	child_ready = ready[1];
 	if (write(ready[1], "", 1) != 1)
 		_exit(1);
 	pass(go[0]);
@@ -123,6 +134,50 @@ static void call_with_signals(void)
 	}
 }
 
+/* Between the CPUs that call probed() and answered() in turn. */
+static sem_t asked, done;
+
+static void move_to(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) < 0)
+		_exit(3);
+}
+
+static void *answer(void *data)
+{
+	move_to(1);
+	for (unsigned i = 0; i < TURNS; i++) {
+		sem_wait(&asked);
+		answered();
+		sem_post(&done);
+	}
+	return NULL;
+}
+
+static void call_in_turn(void)
+{
+	pthread_t t;
+
+	sem_init(&asked, 0, 0);
+	sem_init(&done, 0, 0);
+	if (pthread_create(&t, NULL, answer, NULL) != 0)
+		_exit(2);
+	move_to(0);
+	for (unsigned i = 0; i < TURNS; i++) {
+		probed();
+		sem_post(&asked);
+		sem_wait(&done);
+		/* The rings are large enough for what is not read until then. */
+		if (i % TURNS_A_RING == 0 && write(child_ready, "", 1) == 1)
+			pass(child_go);
+	}
+	pthread_join(t, NULL);
+}
+
 static unsigned hits, foreign;
 static uint64_t last;
 static pid_t child;
@@ -152,44 +207,102 @@ static bool machine_has_breakpoints(void)
 	return fd < 0 || (read(fd, &count, sizeof(count)) == sizeof(count) && count);
 }
 
-static void test_hits(const struct capture_watch_list *list, int poll_fd, void (*play)(void), unsigned wanted)
+static struct watch_events *open_events(const struct capture_watch_list *list, uint32_t slot, int poll_fd,
+					struct reason *why)
 {
 	uint32_t cpus[64];
-	struct watch_opening o = { .cpus = cpus, .poll_fd = poll_fd };
+	struct watch_opening o = { .pid = child, .cpus = cpus, .poll_fd = poll_fd };
 	struct watch_specs specs = { 0 };
 	struct watch_events *e = NULL;
+
+	for (long n = sysconf(_SC_NPROCESSORS_ONLN); o.n_cpus < ELEMENTS(cpus) && (long)o.n_cpus < n; o.n_cpus++)
+		cpus[o.n_cpus] = (uint32_t)o.n_cpus;
+	CHECK_EQ(watch_places_find(child, list, slot, &specs, why), 0);
+	if (watch_events_open(&o, &specs, &e, why) == 0)
+		watch_events_enable(e, true);
+	watch_specs_done(&specs);
+	return e;
+}
+
+static void test_hits(const struct capture_watch_list *list, int poll_fd, void (*play)(void), unsigned wanted)
+{
+	struct watch_events *e;
 	struct reason why = { "" };
 	uint64_t counts[EMU_WATCHES_MAX] = { 0 };
 	struct epoll_event event;
 	int go[2], ready[2], status = 0;
 
-	for (long n = sysconf(_SC_NPROCESSORS_ONLN); o.n_cpus < ELEMENTS(cpus) && (long)o.n_cpus < n; o.n_cpus++)
-		cpus[o.n_cpus] = (uint32_t)o.n_cpus;
 	if (!CHECK(pipe2(go, O_CLOEXEC) == 0 && pipe2(ready, O_CLOEXEC) == 0))
 		return;
 	hits = foreign = 0;
 	last = 0;
-	o.pid = child = start_child(go, ready, play);
+	child = start_child(go, ready, play);
 	pass(ready[0]);
-	CHECK_EQ(watch_places_find(child, list, 3, &specs, &why), 0);
-	if (watch_events_open(&o, &specs, &e, &why) < 0) {
+	e = open_events(list, 3, poll_fd, &why);
+	if (!e) {
 		unit_skip("hits of a breakpoint", why.text);
-		watch_specs_done(&specs);
 		kill(child, SIGKILL);
 		waitpid(child, NULL, 0);
 		return;
 	}
-	watch_events_enable(e, true);
 	CHECK_EQ(epoll_wait(poll_fd, &event, 1, 0), 0);
 	CHECK(write(go[1], "", 1) == 1);
 	CHECK_EQ(epoll_wait(poll_fd, &event, 1, 10000), 1);
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
-	CHECK_EQ(watch_events_read(e, on_sample, NULL), 0);
+	watch_events_read(&e, 1, on_sample, NULL);
+	CHECK_EQ(watch_events_lost(e), 0);
 	CHECK_EQ(hits, wanted);
 	CHECK_EQ(foreign, 0);
 	watch_events_count(e, counts);
 	CHECK_EQ(counts[3], wanted);
 	watch_events_free(e);
+}
+
+static unsigned unordered;
+
+static void on_turn(void *data, const struct watch_sample *s)
+{
+	unordered += s->spec->slot != 3 + hits % 2 || s->time < last;
+	hits++;
+	last = s->time;
+}
+
+/* Samples of two lists of events, on two CPUs, are read in the order of their times, while the program runs. */
+static void test_order(const struct capture_watch_list *list, int poll_fd)
+{
+	/* Read in the other order. */
+	struct watch_events *all[] = { NULL, NULL, NULL };
+	int go[2], ready[2], status = 0;
+	struct reason why = { "" };
+	char c;
+
+	if (!CHECK(pipe2(go, O_CLOEXEC) == 0 && pipe2(ready, O_CLOEXEC) == 0))
+		return;
+	hits = 0;
+	last = 0;
+	child = start_child(go, ready, call_in_turn);
+	pass(ready[0]);
+	fcntl(ready[0], F_SETFL, O_NONBLOCK);
+	all[0] = open_events(list, 4, poll_fd, &why);
+	all[2] = open_events(list, 3, poll_fd, &why);
+	if (CHECK(all[0] && all[2] && write(go[1], "", 1) == 1)) {
+		while (waitpid(child, &status, WNOHANG) == 0) {
+			bool waits = read(ready[0], &c, 1) == 1;
+
+			/* Each reading finds several turns. */
+			usleep(500);
+			watch_events_read(all, ELEMENTS(all), on_turn, NULL);
+			if (waits && write(go[1], "", 1) != 1)
+				break;
+		}
+		watch_events_read(all, ELEMENTS(all), on_turn, NULL);
+		CHECK_EQ(watch_events_lost(all[0]) + watch_events_lost(all[2]), 0);
+		CHECK_EQ(status, 0);
+		CHECK_EQ(hits, 2 * TURNS);
+		CHECK_EQ(unordered, 0);
+	}
+	watch_events_free(all[0]);
+	watch_events_free(all[2]);
 }
 
 /* Returns the reason why this machine has no tracepoints, or no signals at breakpoints; NULL: it has. */
@@ -239,6 +352,7 @@ int main(void)
 	int poll_fd = epoll_create1(EPOLL_CLOEXEC);
 
 	list.watches[3] = (struct emu_watch){ .kind = EMU_WATCH_POINT, .place = (uintptr_t)probed };
+	list.watches[4] = (struct emu_watch){ .kind = EMU_WATCH_POINT, .place = (uintptr_t)answered };
 	if (machine_has_breakpoints()) {
 		const char *why = missing_for_signals();
 
@@ -247,6 +361,10 @@ int main(void)
 			unit_skip("hits with signals at them", why);
 		else
 			test_hits(&list, poll_fd, call_with_signals, 2 * CALLS);
+		if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+			unit_skip("hits on two CPUs", "this machine has one");
+		else
+			test_order(&list, poll_fd);
 	} else
 		unit_skip("hits of a breakpoint", "those of this machine have none");
 	test_refused(&list);

@@ -3,7 +3,7 @@
  * Plants events for triggers of real trace units, and counts them itself. Waits for a line on standard input, plants,
  * prints what it planted, waits again, and ends.
  *
- * usage: planted [storm SECONDS | signals N | exit STATUS | crash | abort]
+ * usage: planted [storm SECONDS | signals N | pairs N NS | exit STATUS | crash | abort]
  *
  * Prints: calls of marked(); calls of request(), of which as many returned, and of these at least and at most as many
  * were longer than LIMIT by its own clock; the same for sleeps; signals. A call is at least as long as what it measures
@@ -12,8 +12,14 @@
  * signals: N calls of marked() and of request(), while a timer sends signals, some of whose handlers call marked(),
  * too. Prints the calls of marked(); those of request(); the signals, and how many of them interrupted marked() or
  * request() before the first instruction.
+ *
+ * pairs: N times a call of marked() on CPU 0, then a call of answered() and a signal in another thread on CPU 1; it
+ * sleeps NS after each of the calls. Prints the calls of either and the signals.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
@@ -28,7 +34,7 @@ enum { THREADS = 4, ROUNDS = 250, LIMIT_NS = 4000000, LONG_NS = 5000000, SLEEP_N
 enum { PAUSE_NS = 300000, TIMER_US = 500 };
 
 static _Atomic unsigned long marks, requests, returned, least, most, sleeps_least, sleeps_most, signals;
-static _Atomic unsigned long at_entry;
+static _Atomic unsigned long at_entry, answers;
 static _Thread_local jmp_buf back;
 static volatile uint64_t sink;
 
@@ -160,6 +166,66 @@ static void call_beside_signals(unsigned long n)
 	       (unsigned long)at_entry);
 }
 
+apart void answered(unsigned n)
+{
+	sink += n;
+	answers++;
+}
+
+static sem_t asked, done;
+static unsigned long pairs;
+static long between_ns;
+
+static void move_to(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void sleep_between(void)
+{
+	const struct timespec t = { 0, between_ns };
+
+	if (between_ns)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
+static void *answer(void *unused)
+{
+	(void)unused;
+	move_to(1);
+	for (unsigned i = 0; i < pairs; i++) {
+		sem_wait(&asked);
+		answered(i);
+		raise(SIGUSR1);
+		sleep_between();
+		sem_post(&done);
+	}
+	return NULL;
+}
+
+static void call_in_pairs(void)
+{
+	pthread_t t;
+
+	sem_init(&asked, 0, 0);
+	sem_init(&done, 0, 0);
+	move_to(0);
+	if (pthread_create(&t, NULL, answer, NULL) != 0)
+		return;
+	for (unsigned i = 0; i < pairs; i++) {
+		marked(i);
+		sleep_between();
+		sem_post(&asked);
+		sem_wait(&done);
+	}
+	pthread_join(t, NULL);
+	printf("%lu %lu %lu\n", (unsigned long)marks, (unsigned long)answers, (unsigned long)signals);
+}
+
 static void wait_for_line(void)
 {
 	char c;
@@ -181,6 +247,10 @@ int main(int argc, char **argv)
 		storm(argc > 2 ? strtoul(argv[2], NULL, 0) : 1);
 	} else if (strcmp(how, "signals") == 0) {
 		call_beside_signals(argc > 2 ? strtoul(argv[2], NULL, 0) : 1);
+	} else if (strcmp(how, "pairs") == 0) {
+		pairs = argc > 2 ? strtoul(argv[2], NULL, 0) : 1;
+		between_ns = argc > 3 ? strtol(argv[3], NULL, 0) : 0;
+		call_in_pairs();
 	} else if (!*how) {
 		for (unsigned i = 1; i < THREADS; i++) {
 			if (pthread_create(&t, NULL, plant, NULL) != 0)
@@ -194,7 +264,7 @@ int main(int argc, char **argv)
 		marked(1);
 	}
 	fflush(stdout);
-	if (!*how || strcmp(how, "storm") == 0 || strcmp(how, "signals") == 0)
+	if (!*how || strcmp(how, "storm") == 0 || strcmp(how, "signals") == 0 || strcmp(how, "pairs") == 0)
 		wait_for_line();
 	if (strcmp(how, "crash") == 0)
 		*(volatile int *)NULL = 1;

@@ -12,6 +12,7 @@
 #include "lib/base/log.h"
 #include "lib/base/quantile.h"
 #include "lib/base/reader.h"
+#include "lib/emu/watch-join.h"
 
 enum {
 	STORM_EVENTS = 2000, /* after more than these in STORM_MS a slot is not watched for REST_MS */
@@ -36,7 +37,9 @@ struct perf_watch {
 	/* Used by the capture thread only: */
 	struct capture_watch_list list;
 	struct watch_slot slots[EMU_WATCHES_MAX];
-	uint32_t *exited; /* threads that have ended since the last reading */
+	struct watch_join joins[EMU_WATCHES_MAX]; /* of the entries that are EMU_WATCH_JOIN */
+	uint64_t newest;                          /* time of a sample, in the records' clock */
+	uint32_t *exited;                         /* threads that have ended since the last reading */
 	size_t n_exited, exited_room;
 	bool stale;          /* the process has mapped other code */
 	bool settles;        /* a hit has stopped tracing in this turn */
@@ -50,6 +53,12 @@ struct perf_watch {
 	bool unnoticed;
 	uint64_t read_at; /* CLOCK_MONOTONIC: all hits before are known */
 };
+
+/* True if the kernel has events for an entry. */
+static bool has_events(const struct emu_watch *w)
+{
+	return w->kind != EMU_WATCH_NONE && w->kind != EMU_WATCH_JOIN;
+}
 
 static bool is_call(const struct emu_watch *w)
 {
@@ -176,9 +185,10 @@ static int set_list(struct capture_source *source, const struct capture_watch_li
 		close_slot(s, i);
 		s->watch->list.watches[i] = list->watches[i];
 		s->watch->list.ends[i] = list->ends[i];
+		s->watch->joins[i] = (struct watch_join){ { 0 } };
 	}
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX && rc == 0; i++)
-		if (changed >> i & 1 && list->watches[i].kind != EMU_WATCH_NONE && s->armed)
+		if (changed >> i & 1 && has_events(&list->watches[i]) && s->armed)
 			rc = open_slot(s, i, why);
 	if (rc < 0 && !*why->text)
 		reason_set(why, rc, "setting the watch points: %s", strerror(-rc));
@@ -190,8 +200,7 @@ void perf_watch_arm(struct perf_target *s)
 	struct reason why = { "" };
 
 	for (uint32_t i = 0; s->watch && i < EMU_WATCHES_MAX; i++)
-		if (s->watch->list.watches[i].kind != EMU_WATCH_NONE && !s->watch->slots[i].events &&
-		    open_slot(s, i, &why) < 0)
+		if (has_events(&s->watch->list.watches[i]) && !s->watch->slots[i].events && open_slot(s, i, &why) < 0)
 			log_debug("cannot watch process %d again: %s", (int)s->pid, why.text);
 	if (s->watch)
 		s->watch->stale = false;
@@ -224,7 +233,7 @@ static bool is_mapped_anew(const struct perf_watch *w, const struct perf_record 
 	if (rd_bytes(&body, 40, &skipped) < 0 || rd_u64(&body, &inode) < 0)
 		return false;
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
-		if (w->list.watches[i].kind != EMU_WATCH_NONE && w->list.watches[i].inode == inode && inode)
+		if (has_events(&w->list.watches[i]) && w->list.watches[i].inode == inode && inode)
 			return true;
 	return false;
 }
@@ -270,11 +279,27 @@ static bool freeze(struct perf_target *s, uint32_t slot, uint64_t value)
 	return true;
 }
 
-static void add_hit(struct perf_target *s, const struct watch_sample *x, enum emu_hit_how how, uint64_t value)
+/* Returns the slot of the EMU_WATCH_JOIN to which a slot belongs, or else the slot itself. */
+static uint32_t holder_of(const struct perf_watch *w, uint32_t slot)
+{
+	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
+		if (watch_join_has(&w->list.watches[i], slot))
+			return i;
+	return slot;
+}
+
+static void count_hit(struct perf_target *s, uint32_t slot)
+{
+	pthread_mutex_lock(&s->m->lock);
+	s->watch->counts[slot].hits++;
+	pthread_mutex_unlock(&s->m->lock);
+}
+
+static void record_hit(struct perf_target *s, const struct watch_sample *x, enum emu_hit_how how, uint64_t value)
 {
 	struct perf_watch *w = s->watch;
 	uint32_t slot = x->spec->slot;
-	bool held = freeze(s, slot, value);
+	bool held = freeze(s, holder_of(w, slot), value);
 	uint64_t time = x->time - (uint64_t)sideband_shift(s->m->sideband);
 	struct emu_hit *h;
 
@@ -289,12 +314,24 @@ static void add_hit(struct perf_target *s, const struct watch_sample *x, enum em
 			       .value = value,
 			       .monotonic_ns = time,
 			       .held = held };
-	w->counts[slot].hits++;
 	w->unnoticed = true;
 	pthread_mutex_unlock(&s->m->lock);
 	if (held)
 		log_debug("process %d: %llu us from the hit to the freeze", (int)s->pid,
 			  (unsigned long long)(now_ns(CLOCK_MONOTONIC) - time) / 1000);
+}
+
+static void add_hit(struct perf_target *s, const struct watch_sample *x, enum emu_hit_how how, uint64_t value)
+{
+	struct perf_watch *w = s->watch;
+	uint32_t slot = x->spec->slot, holder = holder_of(w, slot);
+
+	count_hit(s, slot);
+	if (holder != slot && !watch_join_hit(&w->joins[holder], &w->list.watches[holder], slot, w->newest))
+		return;
+	if (holder != slot)
+		count_hit(s, holder);
+	record_hit(s, x, how, value);
 }
 
 /* Returns whether a call of known length is a hit. */
@@ -317,6 +354,8 @@ static void on_sample(void *data, const struct watch_sample *x)
 	uint64_t ns;
 
 	is->n_in_window++;
+	/* A sample that was written late, after newer ones had been read, counts as the newest. */
+	s->watch->newest = MAX(s->watch->newest, x->time);
 	if (x->pid != (uint32_t)s->pid)
 		return;
 	switch (x->spec->role) {
@@ -370,15 +409,21 @@ static void limit_slot(struct perf_target *s, uint32_t slot, uint64_t now)
 	}
 }
 
-static void read_slot(struct perf_target *s, uint32_t slot)
+static void read_slots(struct perf_target *s)
 {
-	struct watch_slot *is = &s->watch->slots[slot];
+	struct watch_events *all[EMU_WATCHES_MAX];
 
-	if (watch_events_read(is->events, on_sample, s)) {
-		drop_calls(s, is);
-		take_kernel_count(s, slot);
+	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
+		all[i] = s->watch->slots[i].events;
+	watch_events_read(all, EMU_WATCHES_MAX, on_sample, s);
+	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++) {
+		if (all[i] && watch_events_lost(all[i])) {
+			drop_calls(s, &s->watch->slots[i]);
+			take_kernel_count(s, i);
+		}
+		if (all[i])
+			limit_slot(s, i, now_ns(CLOCK_MONOTONIC));
 	}
-	limit_slot(s, slot, now_ns(CLOCK_MONOTONIC));
 }
 
 static void drop_exited(struct perf_target *s, size_t n)
@@ -413,9 +458,7 @@ void perf_watch_drain(struct perf_target *s)
 	if (!w)
 		return;
 	exited = w->n_exited;
-	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
-		if (w->slots[i].events)
-			read_slot(s, i);
+	read_slots(s);
 	pthread_mutex_lock(&s->m->lock);
 	w->read_at = now;
 	pthread_mutex_unlock(&s->m->lock);
@@ -520,8 +563,7 @@ static int read_counts(struct capture_source *source, struct emu_watch_count *re
 
 static bool is_applied(struct capture_source *source, uint32_t *ret_limits)
 {
-	/* Samples of different watch points are not read in the order of their times. */
-	*ret_limits = EMU_CANNOT_JOIN;
+	*ret_limits = 0;
 	return true;
 }
 

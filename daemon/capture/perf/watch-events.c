@@ -46,8 +46,8 @@ struct watch_events {
 	size_t n_rings;
 	struct watch_event *list; /* in order of their ids */
 	size_t n, room;
-	struct watch_sample *samples; /* that have been read, but not passed on */
-	size_t n_samples, samples_room;
+	struct watch_sample *samples; /* that have been read */
+	size_t n_samples, n_passed, samples_room;
 	struct watch_repeats repeats;
 	uint64_t repeated[EMU_WATCHES_MAX]; /* hits that were reported again, of each slot */
 	struct buf scratch;
@@ -383,13 +383,47 @@ static int by_time(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static uint64_t newest(const struct watch_events *e)
+static uint64_t newest(struct watch_events *const *all, size_t n)
 {
 	uint64_t time = 0;
 
-	for (size_t i = 0; i < e->n_samples; i++)
-		time = MAX(time, e->samples[i].time);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; all[i] && k < all[i]->n_samples; k++)
+			time = MAX(time, all[i]->samples[k].time);
 	return time;
+}
+
+static void read_all(struct watch_events *const *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (all[i])
+			read_rings(all[i]);
+}
+
+static void sort_all(struct watch_events *const *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (all[i] && all[i]->n_samples)
+			qsort(all[i]->samples, all[i]->n_samples, sizeof(*all[i]->samples), by_time);
+}
+
+/* Returns the next sample that has not been passed on, and to which list it belongs; NULL: there is none. */
+static const struct watch_sample *next_sample(struct watch_events *const *all, size_t n, struct watch_events **ret)
+{
+	const struct watch_sample *next = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct watch_sample *first;
+
+		if (!all[i] || all[i]->n_passed == all[i]->n_samples)
+			continue;
+		first = &all[i]->samples[all[i]->n_passed];
+		if (next && first->time >= next->time)
+			continue;
+		next = first;
+		*ret = all[i];
+	}
+	return next;
 }
 
 /* Returns false if a sample is not to be passed on. */
@@ -405,28 +439,48 @@ static bool is_new(struct watch_events *e, const struct watch_sample *s)
 	return false;
 }
 
-/*
- * Of a thread that moves to a CPU whose ring is read later, a sample may be missing when its successor is read. Reading
- * all rings once more finds those that are older than what the first reading found.
- */
-uint64_t watch_events_read(struct watch_events *e, void (*fn)(void *data, const struct watch_sample *s), void *data)
+static void drop_passed(struct watch_events *const *all, size_t n)
 {
-	uint64_t until, lost;
+	for (size_t i = 0; i < n; i++) {
+		struct watch_events *e = all[i];
 
-	read_rings(e);
-	for (unsigned pass = 0; pass < PASSES && e->n_samples; pass++) {
-		size_t n = 0;
-
-		until = newest(e);
-		read_rings(e);
-		qsort(e->samples, e->n_samples, sizeof(*e->samples), by_time);
-		for (; n < e->n_samples && e->samples[n].time <= until; n++)
-			if (is_new(e, &e->samples[n]))
-				fn(data, &e->samples[n]);
-		e->n_samples -= n;
-		memmove(e->samples, e->samples + n, e->n_samples * sizeof(*e->samples));
+		if (!e || !e->n_passed)
+			continue;
+		e->n_samples -= e->n_passed;
+		memmove(e->samples, e->samples + e->n_passed, e->n_samples * sizeof(*e->samples));
+		e->n_passed = 0;
 	}
-	lost = e->lost;
+}
+
+/*
+ * When a sample is read, an older one may be missing, of another thread, or of this one on another CPU: in a ring that
+ * was read before it was written. Reading all rings once more finds those that are older than what the first reading
+ * found.
+ */
+void watch_events_read(struct watch_events *const *all, size_t n, void (*fn)(void *data, const struct watch_sample *s),
+		       void *data)
+{
+	const struct watch_sample *s;
+	struct watch_events *e;
+	uint64_t until;
+
+	read_all(all, n);
+	for (unsigned pass = 0; pass < PASSES && (until = newest(all, n)) != 0; pass++) {
+		read_all(all, n);
+		sort_all(all, n);
+		while ((s = next_sample(all, n, &e)) && s->time <= until) {
+			e->n_passed++;
+			if (is_new(e, s))
+				fn(data, s);
+		}
+		drop_passed(all, n);
+	}
+}
+
+uint64_t watch_events_lost(struct watch_events *e)
+{
+	uint64_t lost = e->lost;
+
 	e->lost = 0;
 	/* A signal, or the hit after it, may be missing. */
 	if (lost)

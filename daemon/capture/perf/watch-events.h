@@ -37,11 +37,17 @@ struct watch_events *watch_events_free(struct watch_events *e);
 void watch_events_enable(struct watch_events *e, bool enabled);
 
 /*
- * Passes on samples, those of each thread in their order, without WATCH_HANDLER and without hits that the kernel
- * reports again. Returns the number of samples that the kernel dropped since the last call, of which
- * watch_events_count() knows.
+ * Passes on the samples of n lists of events, of which some may be NULL, in the order of their times; without
+ * WATCH_HANDLER, and without hits that the kernel reports again.
  */
-uint64_t watch_events_read(struct watch_events *e, void (*fn)(void *data, const struct watch_sample *s), void *data);
+void watch_events_read(struct watch_events *const *all, size_t n, void (*fn)(void *data, const struct watch_sample *s),
+		       void *data);
+
+/*
+ * Returns the number of samples that the kernel dropped since the last call, as far as the records have been read.
+ * watch_events_count() knows of them.
+ */
+uint64_t watch_events_lost(struct watch_events *e);
 
 /* A thread has ended. */
 void watch_events_forget(struct watch_events *e, uint32_t tid);
