@@ -27,7 +27,6 @@ enum {
 struct watch_slot {
 	struct watch_events *events; /* NULL: it is not in use, or the process has not mapped its code */
 	struct watch_calls calls;
-	uint64_t counted_before;      /* hits before these events were opened */
 	uint64_t window, rests_since; /* CLOCK_MONOTONIC; rests_since 0: the slot is watched now */
 	uint64_t n_in_window;
 	struct quantile *lengths; /* of calls, where they are compared with each other; or NULL */
@@ -60,11 +59,6 @@ static bool has_events(const struct emu_watch *w)
 	return w->kind != EMU_WATCH_NONE && w->kind != EMU_WATCH_JOIN;
 }
 
-static bool is_call(const struct emu_watch *w)
-{
-	return w->kind == EMU_WATCH_CALL || w->kind == EMU_WATCH_SYSCALL;
-}
-
 static void count_unknown(struct perf_target *s, uint32_t slot, uint64_t n)
 {
 	/* A system call that does not return has ended its thread. */
@@ -86,20 +80,10 @@ static void drop_calls(struct perf_target *s, struct watch_slot *slot)
 	watch_calls_drop(&slot->calls, 0, drop_call, s);
 }
 
-/*
- * Takes the kernel's count of a slot's events as its hits: it includes events whose samples were dropped. Slots that
- * watch calls are left alone, since their events are no hits.
- */
-static void take_kernel_count(struct perf_target *s, uint32_t slot)
+static void count_hits(struct perf_target *s, uint32_t slot, uint64_t n)
 {
-	struct watch_slot *is = &s->watch->slots[slot];
-	uint64_t counts[EMU_WATCHES_MAX] = { 0 };
-
-	if (is_call(&s->watch->list.watches[slot]))
-		return;
-	watch_events_count(is->events, counts);
 	pthread_mutex_lock(&s->m->lock);
-	s->watch->counts[slot].hits = MAX(s->watch->counts[slot].hits, is->counted_before + counts[slot]);
+	s->watch->counts[slot].hits += n;
 	pthread_mutex_unlock(&s->m->lock);
 }
 
@@ -109,7 +93,7 @@ static void close_slot(struct perf_target *s, uint32_t slot)
 
 	drop_calls(s, is);
 	if (is->events)
-		take_kernel_count(s, slot);
+		count_hits(s, slot, watch_events_unread(is->events));
 	is->events = watch_events_free(is->events);
 	is->rests_since = is->n_in_window = 0;
 	free(is->lengths);
@@ -149,7 +133,6 @@ static int open_slot(struct perf_target *s, uint32_t slot, struct reason *why)
 		is->events = watch_events_free(is->events);
 		return rc;
 	}
-	is->counted_before = s->watch->counts[slot].hits;
 	is->window = now_ns(CLOCK_MONOTONIC);
 	watch_events_enable(is->events, true);
 	return 0;
@@ -208,8 +191,10 @@ void perf_watch_arm(struct perf_target *s)
 
 void perf_watch_close(struct perf_target *s)
 {
-	for (uint32_t i = 0; s->watch && i < EMU_WATCHES_MAX; i++)
+	for (uint32_t i = 0; s->watch && i < EMU_WATCHES_MAX; i++) {
 		close_slot(s, i);
+		s->watch->joins[i] = (struct watch_join){ { 0 } };
+	}
 	if (s->watch)
 		s->watch->held_since = 0;
 }
@@ -288,13 +273,6 @@ static uint32_t holder_of(const struct perf_watch *w, uint32_t slot)
 	return slot;
 }
 
-static void count_hit(struct perf_target *s, uint32_t slot)
-{
-	pthread_mutex_lock(&s->m->lock);
-	s->watch->counts[slot].hits++;
-	pthread_mutex_unlock(&s->m->lock);
-}
-
 static void record_hit(struct perf_target *s, const struct watch_sample *x, enum emu_hit_how how, uint64_t value)
 {
 	struct perf_watch *w = s->watch;
@@ -326,11 +304,11 @@ static void add_hit(struct perf_target *s, const struct watch_sample *x, enum em
 	struct perf_watch *w = s->watch;
 	uint32_t slot = x->spec->slot, holder = holder_of(w, slot);
 
-	count_hit(s, slot);
+	count_hits(s, slot, 1);
 	if (holder != slot && !watch_join_hit(&w->joins[holder], &w->list.watches[holder], slot, w->newest))
 		return;
 	if (holder != slot)
-		count_hit(s, holder);
+		count_hits(s, holder, 1);
 	record_hit(s, x, how, value);
 }
 
@@ -399,7 +377,6 @@ static void limit_slot(struct perf_target *s, uint32_t slot, uint64_t now)
 		watch_events_enable(is->events, false);
 		is->rests_since = now;
 		drop_calls(s, is);
-		take_kernel_count(s, slot);
 		pthread_mutex_lock(&s->m->lock);
 		s->watch->rests[slot]++;
 		pthread_mutex_unlock(&s->m->lock);
@@ -412,17 +389,18 @@ static void limit_slot(struct perf_target *s, uint32_t slot, uint64_t now)
 static void read_slots(struct perf_target *s)
 {
 	struct watch_events *all[EMU_WATCHES_MAX];
+	uint64_t hits;
 
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
 		all[i] = s->watch->slots[i].events;
 	watch_events_read(all, EMU_WATCHES_MAX, on_sample, s);
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++) {
-		if (all[i] && watch_events_lost(all[i])) {
+		if (!all[i])
+			continue;
+		if (watch_events_lost(all[i], &hits))
 			drop_calls(s, &s->watch->slots[i]);
-			take_kernel_count(s, i);
-		}
-		if (all[i])
-			limit_slot(s, i, now_ns(CLOCK_MONOTONIC));
+		count_hits(s, i, hits);
+		limit_slot(s, i, now_ns(CLOCK_MONOTONIC));
 	}
 }
 

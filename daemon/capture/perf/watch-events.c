@@ -26,7 +26,7 @@ static const struct {
 #endif
 };
 
-enum { RING_SIZE = 64 << 10, TRIES = 16, PASSES = 4, EVENTS_MAX = 8192 };
+enum { RING_SIZE = 64 << 10, SAMPLE_MAX = 256, TRIES = 16, PASSES = 4, EVENTS_MAX = 8192 };
 
 struct watch_event {
 	int fd;
@@ -49,9 +49,13 @@ struct watch_events {
 	struct watch_sample *samples; /* that have been read */
 	size_t n_samples, n_passed, samples_room;
 	struct watch_repeats repeats;
-	uint64_t repeated[EMU_WATCHES_MAX]; /* hits that were reported again, of each slot */
 	struct buf scratch;
-	uint64_t lost, n_read;
+	uint64_t n_read; /* samples */
+	uint64_t n_hits; /* of these, WATCH_REACHED and WATCH_ENDS */
+	bool lost;       /* samples, since the last watch_events_lost() */
+	/* Samples were lost, and it is not known of how many hits; counted: by the kernel, before the last reading */
+	bool incomplete;
+	uint64_t counted, dropped, reported;
 };
 
 struct tids {
@@ -313,6 +317,11 @@ static void read_registers(struct reader *body, struct watch_registers *ret)
 		rd_u64(body, &ret->values[sampled[i].is]);
 }
 
+static bool is_hit(const struct watch_spec *s)
+{
+	return s->role == WATCH_REACHED || s->role == WATCH_ENDS;
+}
+
 static void add_sample(struct watch_events *e, struct reader *body)
 {
 	struct watch_sample s = { .spec = NULL };
@@ -328,29 +337,32 @@ static void add_sample(struct watch_events *e, struct reader *body)
 	if (has_registers(s.spec))
 		read_registers(body, &s.registers);
 	s.order = e->n_read++;
-	if (array_reserve(e->samples, e->n_samples, &e->samples_room) < 0)
-		e->lost++;
-	else
-		e->samples[e->n_samples++] = s;
+	if (array_reserve(e->samples, e->n_samples, &e->samples_room) < 0) {
+		e->lost = e->incomplete = true;
+		return;
+	}
+	e->samples[e->n_samples++] = s;
+	e->n_hits += is_hit(s.spec);
 }
 
 static void add_record(struct watch_events *e, uint32_t type, struct reader *body)
 {
-	uint64_t id, lost;
-
 	if (type == PERF_RECORD_SAMPLE)
 		add_sample(e, body);
-	else if (type == PERF_RECORD_LOST && rd_u64(body, &id) == 0 && rd_u64(body, &lost) == 0)
-		e->lost += lost;
+	else if (type == PERF_RECORD_LOST)
+		e->lost = e->incomplete = true;
 }
 
 static void read_ring(struct watch_events *e, struct watch_ring *r)
 {
 	struct reader all;
 
+	/* The kernel records a loss before the next sample. */
+	if (perf_ring_filled(&r->ring) > RING_SIZE - SAMPLE_MAX)
+		e->incomplete = true;
 	buf_clear(&e->scratch);
 	if (perf_ring_read(&r->ring, &e->scratch) < 0)
-		e->lost++;
+		e->lost = e->incomplete = true;
 	perf_ring_release(&r->ring);
 	all = reader_of(e->scratch.data, e->scratch.size);
 	for (;;) {
@@ -433,10 +445,7 @@ static bool is_new(struct watch_events *e, const struct watch_sample *s)
 		watch_repeats_deliver(&e->repeats, s->tid, &s->registers);
 		return false;
 	}
-	if (!s->spec->breakpoint || !watch_repeats_hit(&e->repeats, s->tid, &s->registers))
-		return true;
-	e->repeated[s->spec->slot]++;
-	return false;
+	return !s->spec->breakpoint || !watch_repeats_hit(&e->repeats, s->tid, &s->registers);
 }
 
 static void drop_passed(struct watch_events *const *all, size_t n)
@@ -452,6 +461,38 @@ static void drop_passed(struct watch_events *const *all, size_t n)
 	}
 }
 
+/* Returns how many hits the kernel has counted, also those whose samples it has dropped. */
+static uint64_t count_hits(const struct watch_events *e)
+{
+	uint64_t values[4], n = 0;
+
+	for (size_t i = 0; i < e->n; i++)
+		if (is_hit(e->list[i].spec) && read(e->list[i].fd, values, sizeof(values)) == sizeof(values))
+			n += values[0];
+	return n;
+}
+
+static void begin_count(struct watch_events *const *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (all[i])
+			all[i]->counted = all[i]->incomplete ? count_hits(all[i]) : 0;
+}
+
+/* Samples of what had been counted before have been read now, or were dropped. */
+static void end_count(struct watch_events *const *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct watch_events *e = all[i];
+
+		if (!e || !e->incomplete || !e->counted)
+			continue;
+		e->dropped = MAX(e->dropped, e->counted - MIN(e->counted, e->n_hits));
+		/* Else there have been hits since. */
+		e->incomplete = e->n_hits + e->dropped != e->counted;
+	}
+}
+
 /*
  * When a sample is read, an older one may be missing, of another thread, or of this one on another CPU: in a ring that
  * was read before it was written. Reading all rings once more finds those that are older than what the first reading
@@ -464,6 +505,7 @@ void watch_events_read(struct watch_events *const *all, size_t n, void (*fn)(voi
 	struct watch_events *e;
 	uint64_t until;
 
+	begin_count(all, n);
 	read_all(all, n);
 	for (unsigned pass = 0; pass < PASSES && (until = newest(all, n)) != 0; pass++) {
 		read_all(all, n);
@@ -475,13 +517,16 @@ void watch_events_read(struct watch_events *const *all, size_t n, void (*fn)(voi
 		}
 		drop_passed(all, n);
 	}
+	end_count(all, n);
 }
 
-uint64_t watch_events_lost(struct watch_events *e)
+bool watch_events_lost(struct watch_events *e, uint64_t *ret_hits)
 {
-	uint64_t lost = e->lost;
+	bool lost = e->lost;
 
-	e->lost = 0;
+	*ret_hits = e->dropped - e->reported;
+	e->reported = e->dropped;
+	e->lost = false;
 	/* A signal, or the hit after it, may be missing. */
 	if (lost)
 		watch_repeats_drop(&e->repeats, 0);
@@ -493,17 +538,11 @@ void watch_events_forget(struct watch_events *e, uint32_t tid)
 	watch_repeats_drop(&e->repeats, tid);
 }
 
-void watch_events_count(const struct watch_events *e, uint64_t *ret)
+uint64_t watch_events_unread(const struct watch_events *e)
 {
-	uint64_t values[4];
+	uint64_t counted = count_hits(e), known = e->n_hits + e->reported;
 
-	for (size_t i = 0; i < e->n; i++) {
-		const struct watch_spec *s = e->list[i].spec;
-
-		if ((s->role == WATCH_REACHED || s->role == WATCH_ENDS) &&
-		    read(e->list[i].fd, values, sizeof(values)) == sizeof(values))
-			ret[s->slot] += values[0];
-	}
-	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
-		ret[i] -= MIN(ret[i], e->repeated[i]);
+	for (size_t i = 0; i < e->n_samples; i++)
+		known -= is_hit(e->samples[i].spec);
+	return counted - MIN(counted, known);
 }

@@ -44,16 +44,15 @@ void watch_events_read(struct watch_events *const *all, size_t n, void (*fn)(voi
 		       void *data);
 
 /*
- * Returns the number of samples that the kernel dropped since the last call, as far as the records have been read.
- * watch_events_count() knows of them.
+ * Returns true if the kernel has dropped samples since the last call. *ret_hits: how many hits have turned out since
+ * then to have had no sample: WATCH_REACHED and WATCH_ENDS. Some do so only in a later call.
  */
-uint64_t watch_events_lost(struct watch_events *e);
+bool watch_events_lost(struct watch_events *e, uint64_t *ret_hits);
+
+/* Returns how many hits have neither been passed on nor been returned by watch_events_lost(). */
+uint64_t watch_events_unread(const struct watch_events *e);
 
 /* A thread has ended. */
 void watch_events_forget(struct watch_events *e, uint32_t tid);
-
-/* Adds how often WATCH_REACHED and WATCH_ENDS of each slot occurred to ret[EMU_WATCHES_MAX]; without repeated hits, as
- * far as their samples have been read. */
-void watch_events_count(const struct watch_events *e, uint64_t *ret);
 
 #endif
