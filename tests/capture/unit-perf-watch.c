@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/capture/perf/perf-watch.c with this machine's kernel: hits of several watch points of a child, which calls
+ * functions in a planted order, and their joins. The target has no rings.
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <linux/hw_breakpoint.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/capture/perf/perf-internal.h"
+#include "tests/unit.h"
+
+enum { PROBED, ANSWERED, JOIN };
+
+#define HOUR 3600000000000ull
+
+static _Atomic unsigned calls;
+
+__attribute__((noinline, aligned(16))) static void probed(void)
+{
+	atomic_fetch_add(&calls, 1);
+}
+
+__attribute__((noinline, aligned(16))) static void answered(void)
+{
+	atomic_fetch_add(&calls, 2);
+}
+
+/* Calls probed() for each a that it reads, and answered() for each b. */
+static pid_t start_child(int orders[2], int ready[2])
+{
+	pid_t pid = fork();
+	char c;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	close(orders[1]);
+	do {
+		if (write(ready[1], "", 1) != 1 || read(orders[0], &c, 1) != 1)
+			_exit(0);
+		if (c == 'a')
+			probed();
+		else
+			answered();
+	} while (true);
+}
+
+static struct perf_machine m = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct capture_source *source;
+static struct perf_target *target;
+static struct capture_watch_list list;
+static int orders[2], ready[2];
+
+static void play(const char *what)
+{
+	char c;
+
+	for (; *what; what++)
+		CHECK(write(orders[1], what, 1) == 1 && read(ready[0], &c, 1) == 1);
+}
+
+static int set(uint64_t within)
+{
+	struct reason why = { "" };
+	int rc;
+
+	list.watches[PROBED] = (struct emu_watch){ .kind = EMU_WATCH_POINT, .place = (uintptr_t)probed };
+	list.watches[ANSWERED] = (struct emu_watch){ .kind = EMU_WATCH_POINT, .place = (uintptr_t)answered };
+	list.watches[JOIN] = (struct emu_watch){ .kind = EMU_WATCH_JOIN,
+						 .longer_than = within,
+						 .events = { 1 << PROBED, 1 << ANSWERED } };
+	rc = perf_watching.set(source, &list, &why);
+	if (rc < 0)
+		printf("# %s\n", why.text);
+	return rc;
+}
+
+/* Returns the hits of a watch point. */
+static uint64_t hits_of(uint32_t slot)
+{
+	struct emu_watch_count counts[EMU_WATCHES_MAX];
+
+	perf_watch_drain(target);
+	CHECK_EQ(perf_watching.counts(source, counts), 0);
+	return atomic_load(&counts[slot].hits);
+}
+
+static void check_hits(uint64_t of_probed, uint64_t of_answered, uint64_t of_both)
+{
+	CHECK_EQ(hits_of(PROBED), of_probed);
+	CHECK_EQ(hits_of(ANSWERED), of_answered);
+	CHECK_EQ(hits_of(JOIN), of_both);
+}
+
+static void test_joins(void)
+{
+	struct emu_hit hits[8] = { 0 };
+	uint64_t cursor = 0;
+
+	CHECK_EQ(set(HOUR), 0);
+	play("ab");
+	check_hits(1, 1, 1);
+	play("aab");
+	check_hits(3, 2, 2);
+	/* In either order; these are read at once. */
+	play("babba");
+	check_hits(5, 5, 4);
+	CHECK_EQ(perf_watching.hits(source, &cursor, hits, ELEMENTS(hits)), 4);
+	CHECK_EQ(hits[0].watch, ANSWERED);
+	CHECK_EQ(hits[1].watch, ANSWERED);
+	CHECK_EQ(hits[2].watch, PROBED);
+	CHECK_EQ(hits[3].watch, PROBED);
+	CHECK(hits[0].tid == (uint32_t)target->pid && hits[0].time_ns < hits[1].time_ns);
+	CHECK(perf_target_has_hits(source) && !perf_target_has_hits(source));
+}
+
+/* A hit that completes none freezes nothing, and is not reported. */
+static void test_hold(void)
+{
+	struct emu_hit hit = { 0 };
+	uint64_t cursor = UINT64_MAX;
+
+	perf_watching.hits(source, &cursor, &hit, 1);
+	for (uint32_t i = 0; i <= JOIN; i++)
+		perf_watching.hold(source, i, 0);
+	play("a");
+	check_hits(6, 5, 4);
+	CHECK(!perf_watch_held(target) && !perf_target_has_hits(source));
+	/* It is the join that holds. */
+	perf_watching.hold(source, ANSWERED, UINT64_MAX);
+	play("b");
+	check_hits(6, 6, 5);
+	CHECK(perf_watch_held(target) != 0);
+	CHECK(perf_watching.hits(source, &cursor, &hit, 1) == 1 && hit.held == 1 && hit.watch == ANSWERED);
+	perf_watch_thaw(target);
+	play("ab");
+	check_hits(7, 7, 6);
+	CHECK(!perf_watch_held(target));
+}
+
+/* Another join of the same events begins anew. */
+static void test_changes(void)
+{
+	play("a");
+	check_hits(8, 7, 6);
+	CHECK_EQ(set(1), 0);
+	play("bab");
+	check_hits(9, 9, 6);
+	CHECK_EQ(set(HOUR), 0);
+	play("a");
+	check_hits(10, 9, 6);
+	play("b");
+	check_hits(10, 10, 7);
+	memset(&list, 0, sizeof(list));
+	CHECK_EQ(perf_watching.set(source, &list, NULL), 0);
+	play("ab");
+	check_hits(10, 10, 7);
+}
+
+/* Returns whether a breakpoint register of this machine has a hit: some hypervisors drop it. */
+static bool machine_has_breakpoints(void)
+{
+	struct perf_event_attr a = { .type = PERF_TYPE_BREAKPOINT,
+				     .size = sizeof(a),
+				     .bp_type = HW_BREAKPOINT_X,
+				     .bp_addr = (uintptr_t)probed,
+				     .bp_len = sizeof(long),
+				     .exclude_kernel = 1 };
+	_cleanup_close_ int fd = (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	uint64_t count = 0;
+
+	probed();
+	return fd >= 0 && read(fd, &count, sizeof(count)) == sizeof(count) && count;
+}
+
+int main(void)
+{
+	const struct sideband_listener none = { NULL, NULL, NULL, NULL };
+	const struct capture_options options = { 0 };
+	int status, pidfd;
+	char c;
+	pid_t child;
+
+	if (!machine_has_breakpoints()) {
+		unit_skip("hits of breakpoints", "this machine has none, or they may not be used");
+		return unit_end();
+	}
+	if (!CHECK(pipe2(orders, O_CLOEXEC) == 0 && pipe2(ready, O_CLOEXEC) == 0))
+		return unit_end();
+	child = start_child(orders, ready);
+	pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+	m.poll_fd = epoll_create1(EPOLL_CLOEXEC);
+	TAILQ_INIT(&m.sources);
+	CHECK(pidfd >= 0 && topology_read("/", &m.topology) == 0 && sideband_new(&none, m.poll_fd, &m.sideband) == 0);
+	CHECK_EQ(perf_target_new(&m, child, pidfd, getuid(), &options, &source), 0);
+	target = perf_target_of(source);
+	target->armed = true;
+	/* The child waits for its first order. */
+	CHECK(read(ready[0], &c, 1) == 1);
+	test_joins();
+	test_hold();
+	test_changes();
+	close(orders[1]);
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	perf_watch_free(target);
+	closep(&target->pidfd);
+	free(target);
+	sideband_free(m.sideband);
+	topology_free(m.topology);
+	return unit_end();
+}
