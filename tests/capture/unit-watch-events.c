@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * daemon/capture/perf/watch-events.c and watch-places.c on this machine's kernel: a child calls a function in several
- * threads, some of which do not exist yet when it is watched; has a signal at each call; or calls two functions in
- * turn, on two CPUs.
+ * threads, some of which do not exist yet when it is watched, has signals at its calls, or calls two functions in turn,
+ * on two CPUs.
  */
 #include "config.h"
 
@@ -16,9 +16,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -27,24 +29,26 @@
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
-enum { CALLS = 50, MANY = 20000, THREADS = 5, TURNS = 6000, TURNS_A_RING = 300 };
+enum { CALLS = 50, MANY = 20000, THREADS = 5, TURNS = 6000, TURNS_A_RING = 300, ALARMS_A_RING = 100, ALARM_US = 200 };
 
-static _Atomic unsigned calls;
+static _Atomic unsigned *calls; /* shared with the child */
 
-__attribute__((noinline, aligned(16))) static void probed(void)
+__attribute__((noinline, aligned(16))) static void probed(unsigned n)
 {
-	atomic_fetch_add(&calls, 1);
+	/* The number may distinguish a call from the one before. */
+	__asm__ volatile("" : : "r"(n));
+	atomic_fetch_add(calls, 1);
 }
 
 __attribute__((noinline, aligned(16))) static void answered(void)
 {
-	atomic_fetch_add(&calls, 1);
+	atomic_fetch_add(calls, 1);
 }
 
 static void *work(void *data)
 {
 	for (unsigned i = 0; i < CALLS; i++)
-		probed();
+		probed(1);
 	return NULL;
 }
 
@@ -86,18 +90,25 @@ static void call_in_threads(void)
 		pthread_join(t, NULL);
 	}
 	if (fork() == 0) {
-		probed();
+		probed(1);
 		_exit(0);
 	}
 	wait(NULL);
 }
 
+/* The rings are large enough for what is not read until then. */
+static void wait_for_reader(void)
+{
+	if (write(child_ready, "", 1) == 1)
+		pass(child_go);
+}
+
 static void call_often(void)
 {
 	for (unsigned i = 0; i < MANY; i++) {
-		probed();
-		if (i == MANY / 2 && write(child_ready, "", 1) == 1)
-			pass(child_go);
+		probed(1);
+		if (i == MANY / 2)
+			wait_for_reader();
 	}
 }
 
@@ -137,10 +148,50 @@ static void call_with_signals(void)
 	sigaction(SIGTRAP, &action, NULL);
 	for (unsigned i = 0; i < CALLS; i++) {
 		ioctl(trap, PERF_EVENT_IOC_ENABLE, 0);
-		probed();
+		probed(1);
 		/* One without a signal. */
-		probed();
+		probed(1);
 	}
+}
+
+static _Atomic unsigned alarms;
+
+static void set_alarms(suseconds_t us)
+{
+	const struct itimerval often = { { 0, us }, { 0, us } };
+
+	setitimer(ITIMER_REAL, &often, NULL);
+}
+
+/* Of some signals the handler calls the function, too, and has signals itself. */
+static void on_alarm(int number, siginfo_t *info, void *context)
+{
+	unsigned n = atomic_fetch_add(&alarms, 1);
+
+	if (n > ALARMS_A_RING)
+		set_alarms(0);
+#ifdef __x86_64__
+	((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~0x10000ll;
+#endif
+	if (n % 4 == 0)
+		probed(n);
+}
+
+static void call_beside_alarms(void)
+{
+	const struct sigaction action = { .sa_sigaction = on_alarm, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART };
+
+	sigaction(SIGALRM, &action, NULL);
+	for (unsigned i = 0; i < TURNS; i++) {
+		if (i % TURNS_A_RING == 0) {
+			set_alarms(0);
+			wait_for_reader();
+			alarms = 0;
+			set_alarms(ALARM_US);
+		}
+		probed(i);
+	}
+	set_alarms(0);
 }
 
 /* Between the CPUs that call probed() and answered() in turn. */
@@ -177,12 +228,11 @@ static void call_in_turn(void)
 		_exit(2);
 	move_to(0);
 	for (unsigned i = 0; i < TURNS; i++) {
-		probed();
+		probed(1);
 		sem_post(&asked);
 		sem_wait(&done);
-		/* The rings are large enough for what is not read until then. */
-		if (i % TURNS_A_RING == 0 && write(child_ready, "", 1) == 1)
-			pass(child_go);
+		if (i % TURNS_A_RING == 0)
+			wait_for_reader();
 	}
 	pthread_join(t, NULL);
 }
@@ -212,7 +262,7 @@ static bool machine_has_breakpoints(void)
 	_cleanup_close_ int fd = (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	uint64_t count = 0;
 
-	probed();
+	probed(1);
 	return fd < 0 || (read(fd, &count, sizeof(count)) == sizeof(count) && count);
 }
 
@@ -308,6 +358,28 @@ static void test_dropped(const struct capture_watch_list *list, int poll_fd)
 	watch_events_free(e);
 }
 
+/* Reads all samples while the child runs. Returns its status. */
+static int read_until_end(struct watch_events **all, size_t n, void (*fn)(void *data, const struct watch_sample *s),
+			  int go, int ready)
+{
+	bool ended = false;
+	int status = 0;
+	char c;
+
+	fcntl(ready, F_SETFL, O_NONBLOCK);
+	while (!ended) {
+		bool waits = read(ready, &c, 1) == 1;
+
+		ended = waitpid(child, &status, WNOHANG) != 0;
+		/* Each reading finds several samples. */
+		usleep(500);
+		watch_events_read(all, n, fn, NULL);
+		if (waits && write(go, "", 1) != 1)
+			break;
+	}
+	return status;
+}
+
 static unsigned unordered;
 
 static void on_turn(void *data, const struct watch_sample *s)
@@ -322,10 +394,9 @@ static void test_order(const struct capture_watch_list *list, int poll_fd)
 {
 	/* Read in the other order. */
 	struct watch_events *all[] = { NULL, NULL, NULL };
-	int go[2], ready[2], status = 0;
+	int go[2], ready[2];
 	struct reason why = { "" };
 	uint64_t more;
-	char c;
 
 	if (!CHECK(pipe2(go, O_CLOEXEC) == 0 && pipe2(ready, O_CLOEXEC) == 0))
 		return;
@@ -333,27 +404,41 @@ static void test_order(const struct capture_watch_list *list, int poll_fd)
 	last = 0;
 	child = start_child(go, ready, call_in_turn);
 	pass(ready[0]);
-	fcntl(ready[0], F_SETFL, O_NONBLOCK);
 	all[0] = open_events(list, 4, poll_fd, &why);
 	all[2] = open_events(list, 3, poll_fd, &why);
 	if (CHECK(all[0] && all[2] && write(go[1], "", 1) == 1)) {
-		while (waitpid(child, &status, WNOHANG) == 0) {
-			bool waits = read(ready[0], &c, 1) == 1;
-
-			/* Each reading finds several turns. */
-			usleep(500);
-			watch_events_read(all, ELEMENTS(all), on_turn, NULL);
-			if (waits && write(go[1], "", 1) != 1)
-				break;
-		}
-		watch_events_read(all, ELEMENTS(all), on_turn, NULL);
+		CHECK_EQ(read_until_end(all, ELEMENTS(all), on_turn, go[1], ready[0]), 0);
 		CHECK(!watch_events_lost(all[0], &more) && !watch_events_lost(all[2], &more));
-		CHECK_EQ(status, 0);
 		CHECK_EQ(hits, 2 * TURNS);
 		CHECK_EQ(unordered, 0);
 	}
 	watch_events_free(all[0]);
 	watch_events_free(all[2]);
+}
+
+/* Signals at any time, some of them at the breakpoint. */
+static void test_alarms(const struct capture_watch_list *list, int poll_fd)
+{
+	struct watch_events *e;
+	struct reason why = { "" };
+	int go[2], ready[2];
+	uint64_t more;
+
+	if (!CHECK(pipe2(go, O_CLOEXEC) == 0 && pipe2(ready, O_CLOEXEC) == 0))
+		return;
+	hits = foreign = 0;
+	last = 0;
+	child = start_child(go, ready, call_beside_alarms);
+	pass(ready[0]);
+	e = open_events(list, 3, poll_fd, &why);
+	*calls = 0;
+	if (CHECK(e && write(go[1], "", 1) == 1)) {
+		CHECK_EQ(read_until_end(&e, 1, on_sample, go[1], ready[0]), 0);
+		CHECK(!watch_events_lost(e, &more));
+		CHECK_EQ(hits, *calls);
+		CHECK_EQ(foreign, 0);
+	}
+	watch_events_free(e);
 }
 
 /* Returns the reason why this machine has no tracepoints, or no signals at breakpoints; NULL: it has. */
@@ -384,7 +469,7 @@ static void test_refused(struct capture_watch_list *list)
 	list->ends[3].loops = false;
 	w->place = 0xffffffff81000000;
 	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -ENOENT);
-	w->place = (uint64_t)(uintptr_t)&calls & ~3ull; /* not executable */
+	w->place = (uint64_t)(uintptr_t)calls & ~3ull; /* not executable */
 	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -ENOENT);
 	w->place = 0;
 	w->inode = 1234567;
@@ -402,6 +487,7 @@ int main(void)
 	struct capture_watch_list list = { 0 };
 	int poll_fd = epoll_create1(EPOLL_CLOEXEC);
 
+	calls = mmap(NULL, sizeof(*calls), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	list.watches[3] = (struct emu_watch){ .kind = EMU_WATCH_POINT, .place = (uintptr_t)probed };
 	list.watches[4] = (struct emu_watch){ .kind = EMU_WATCH_POINT, .place = (uintptr_t)answered };
 	if (machine_has_breakpoints()) {
@@ -409,10 +495,12 @@ int main(void)
 
 		test_hits(&list, poll_fd, call_in_threads, THREADS * CALLS);
 		test_dropped(&list, poll_fd);
-		if (why)
+		if (why) {
 			unit_skip("hits with signals at them", why);
-		else
+		} else {
 			test_hits(&list, poll_fd, call_with_signals, 2 * CALLS);
+			test_alarms(&list, poll_fd);
+		}
 		if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 			unit_skip("hits on two CPUs", "this machine has one");
 		else
