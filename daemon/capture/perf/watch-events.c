@@ -105,6 +105,7 @@ static struct perf_event_attr attr_of(const struct watch_spec *s)
 	    perf_event_default_attr(s->breakpoint ? PERF_TYPE_BREAKPOINT : PERF_TYPE_TRACEPOINT, words);
 
 	attr.inherit = attr.inherit_thread = 1;
+	attr.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
 	/* An entry causes no wake-up: what matters is how long the call takes. */
 	attr.wakeup_events = s->role != WATCH_ENTER && s->role != WATCH_HANDLER;
 	if (has_registers(s))
@@ -325,11 +326,9 @@ static bool is_hit(const struct watch_spec *s)
 static void add_sample(struct watch_events *e, struct reader *body)
 {
 	struct watch_sample s = { .spec = NULL };
-	uint64_t id, ip;
-	uint32_t cpu, zero;
+	uint64_t id;
 
-	if (rd_u64(body, &id) < 0 || rd_u64(body, &ip) < 0 || rd_u32(body, &s.pid) < 0 || rd_u32(body, &s.tid) < 0 ||
-	    rd_u64(body, &s.time) < 0 || rd_u32(body, &cpu) < 0 || rd_u32(body, &zero) < 0)
+	if (rd_u64(body, &id) < 0 || rd_u32(body, &s.pid) < 0 || rd_u32(body, &s.tid) < 0 || rd_u64(body, &s.time) < 0)
 		return;
 	s.spec = find_spec(e, id);
 	if (!s.spec)
