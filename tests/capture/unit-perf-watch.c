@@ -9,6 +9,7 @@
 #include <linux/hw_breakpoint.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -18,22 +19,31 @@
 #include "tests/unit.h"
 
 enum { PROBED, ANSWERED, JOIN };
+enum { BURST = 1500, STORM_NS = 400000000, WAIT_US = 20000 };
 
 #define HOUR 3600000000000ull
 
-static _Atomic unsigned calls;
+static _Atomic unsigned *calls; /* of probed(), shared with the child */
 
 __attribute__((noinline, aligned(16))) static void probed(void)
 {
-	atomic_fetch_add(&calls, 1);
+	atomic_fetch_add(calls, 1);
 }
 
 __attribute__((noinline, aligned(16))) static void answered(void)
 {
-	atomic_fetch_add(&calls, 2);
+	__asm__ volatile("");
 }
 
-/* Calls probed() for each a that it reads, and answered() for each b. */
+static void call_for(uint64_t ns)
+{
+	uint64_t end = now_ns(CLOCK_MONOTONIC) + ns;
+
+	while (now_ns(CLOCK_MONOTONIC) < end)
+		probed();
+}
+
+/* Calls probed() for each a that it reads, answered() for each b, and for others probed() many times. */
 static pid_t start_child(int orders[2], int ready[2])
 {
 	pid_t pid = fork();
@@ -48,8 +58,13 @@ static pid_t start_child(int orders[2], int ready[2])
 			_exit(0);
 		if (c == 'a')
 			probed();
-		else
+		else if (c == 'b')
 			answered();
+		else if (c == 's')
+			call_for(STORM_NS);
+		else
+			for (unsigned i = 0; i < BURST; i++)
+				probed();
 	} while (true);
 }
 
@@ -165,6 +180,46 @@ static void test_changes(void)
 	check_hits(10, 10, 7);
 }
 
+/* The kernel drops samples of what is read too late; each call is a hit nevertheless. */
+static void test_dropped(void)
+{
+	uint64_t before;
+	unsigned begun = *calls;
+
+	CHECK_EQ(set(HOUR), 0);
+	before = hits_of(PROBED);
+	/* Fewer of them are read than those after which the place rests. */
+	for (unsigned i = 0; i < 2; i++) {
+		play("m");
+		/* The first reading finds a full ring, and the second one what was dropped. */
+		CHECK(hits_of(PROBED) - before <= *calls - begun);
+		CHECK_EQ(hits_of(PROBED) - before, *calls - begun);
+	}
+}
+
+/* A place that is reached too often rests. */
+static void test_storm(void)
+{
+	struct capture_watch_state state;
+	uint64_t before = hits_of(PROBED);
+	unsigned begun = *calls;
+	char c;
+
+	CHECK(write(orders[1], "s", 1) == 1 && fcntl(ready[0], F_SETFL, O_NONBLOCK) == 0);
+	/* As seldom as a daemon that waits for a processor. */
+	while (read(ready[0], &c, 1) != 1) {
+		usleep(WAIT_US);
+		perf_watch_drain(target);
+	}
+	perf_watching.state(source, EMU_WATCH_POINT, &state);
+	printf("# %u calls, %u hits, %u rests\n", *calls - begun, (unsigned)(hits_of(PROBED) - before),
+	       (unsigned)state.rests);
+	if (state.rests)
+		CHECK(hits_of(PROBED) - before < *calls - begun);
+	else
+		CHECK_EQ(hits_of(PROBED) - before, *calls - begun);
+}
+
 /* Returns whether a breakpoint register of this machine has a hit: some hypervisors drop it. */
 static bool machine_has_breakpoints(void)
 {
@@ -189,6 +244,7 @@ int main(void)
 	char c;
 	pid_t child;
 
+	calls = mmap(NULL, sizeof(*calls), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (!machine_has_breakpoints()) {
 		unit_skip("hits of breakpoints", "this machine has none, or they may not be used");
 		return unit_end();
@@ -208,6 +264,8 @@ int main(void)
 	test_joins();
 	test_hold();
 	test_changes();
+	test_dropped();
+	test_storm();
 	close(orders[1]);
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 	perf_watch_free(target);
