@@ -108,7 +108,8 @@ int client_progress(void *userdata, const char *phase, uint64_t done, uint64_t t
 
 	if (c->quiet || !isatty(STDERR_FILENO))
 		return 0;
-	fprintf(stderr, "\r\033[K%s", esc(phase));
+	fprintf(stderr, "\r\033[K%s",
+		strcmp(phase, "waiting") == 0 ? "waiting for room, which other snapshots use" : esc(phase));
 	if (total)
 		fprintf(stderr, " %d %%", (int)(100.0 * (double)MIN(done, total) / (double)total));
 	return 0;

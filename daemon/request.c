@@ -52,6 +52,7 @@ struct snapshot_request {
 	struct charge charge, waiting, stored, memory;
 	struct spool_claim claim; /* until the snapshot has it */
 	bool waits;               /* the request waits for memory and for room in the spool */
+	bool reported;            /* that it waits */
 	bool grows;               /* the request has its copy, and waits for more room */
 	bool admitted;
 	struct capture_limits limits;
@@ -100,6 +101,14 @@ static uid_t request_owner(const struct snapshot_request *r)
 static void report_phase(const struct snapshot_request *r, const char *phase)
 {
 	r->options.progress(r->options.data, phase);
+}
+
+/* That memory, or room in the spool, is in use by other copies and decodes. */
+static void report_waiting(struct snapshot_request *r)
+{
+	if (!r->reported)
+		report_phase(r, "waiting");
+	r->reported = true;
 }
 
 /* Ends a request without a snapshot. */
@@ -195,8 +204,10 @@ static void write_when_room(struct snapshot_request *r)
 	int rc = spool_room_resize(&r->snapshot->claim, r->writer.need, &why);
 
 	r->grows = rc == -EAGAIN && !r->list->stopping;
-	if (r->grows)
+	if (r->grows) {
+		report_waiting(r);
 		return;
+	}
 	if (rc < 0) {
 		spool_drop(r->list->o.spool, r->snapshot);
 		request_fail(r, REQUEST_FAILED, rc == -EAGAIN ? ending : why.reason.text);
@@ -532,8 +543,10 @@ static bool admit_request(struct snapshot_request *r)
 	struct spool_refusal why = { 0 };
 	int rc = charge_copy(r, &why);
 
-	if (rc == -EAGAIN)
+	if (rc == -EAGAIN) {
+		report_waiting(r);
 		return false;
+	}
 	r->waits = false;
 	r->admitted = true;
 	if (rc == -EDQUOT)

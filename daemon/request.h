@@ -48,7 +48,7 @@ struct request_options {
 	bool no_arm;
 	struct annotation annotation; /* owned by the request */
 	json_object *mark; /* of the hit that requests it, as org.csight has it; or NULL. Borrowed until ended() */
-	/* Called at the begin of each phase: arming, freezing, copying or queued. */
+	/* Called at the begin of each phase: arming, waiting, freezing, copying or queued. */
 	void (*progress)(void *data, const char *phase);
 	/*
 	 * Called once, perhaps before request_begin() returns. s: the snapshot, for REQUEST_DONE; its decode has not

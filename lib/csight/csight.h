@@ -153,9 +153,10 @@ int csight_disarm_standing(struct csight *c, uint32_t id);
 /* Gets the standing targets of the caller, or all for root, in the field "standing". */
 int csight_standing(struct csight *c, struct csight_object **ret);
 
-/* Called at the beginning of each phase, and while a phase makes progress. phase is "arming", "freezing", "copying",
- * "queued" or "decoding"; later versions may add others. total is 0 if unknown. To cancel the wait with -ECANCELED,
- * return non-zero; the daemon completes the snapshot nevertheless.
+/* Called at the beginning of each phase, and while a phase makes progress. phase is "arming", "waiting" (other
+ * snapshots use the memory, or the room in the spool), "freezing", "copying", "queued" or "decoding"; later versions
+ * may add others. total is 0 if unknown. To cancel the wait with -ECANCELED, return non-zero; the daemon completes the
+ * snapshot nevertheless.
  */
 typedef int (*csight_progress_fn)(void *userdata, const char *phase, uint64_t done, uint64_t total);
 

@@ -142,6 +142,32 @@ def case_full(path, daemon, spool):
             **facts}
 
 
+def case_waiting(path, daemon, spool):
+    """Anna takes snapshots until one waits for the room that her decodes have, which stand still."""
+    a, anna = program(path, ANNA, rings=1, ring_size=4 * MiB, bytes_each=4 * MiB)
+    with open("/proc/%d/task/%d/children" % (daemon, daemon)) as f:
+        server = int(f.read().split()[0])
+    os.kill(server, signal.SIGSTOP)
+    phases, reply = [], {}
+    try:
+        while "error" not in reply and "waiting" not in phases:
+            os.seteuid(ANNA)
+            c = Client(path)
+            os.seteuid(0)
+            c.send("Snapshot", {"pid": anna["pid"], "noWait": True}, more=True)
+            phases, reply = [], {"continues": True}
+            while reply.get("continues") and "waiting" not in phases:
+                reply = c.receive()
+                phases.append(reply.get("parameters", {}).get("phase"))
+    finally:
+        os.kill(server, signal.SIGCONT)
+    while reply.get("continues"):
+        reply = c.receive()
+        phases.append(reply.get("parameters", {}).get("phase"))
+    end(a)
+    return {"phases": phases, "error": reply.get("error"), "has": "snapshot" in reply.get("parameters", {})}
+
+
 def case_connections(path, daemon, spool):
     """40 users open 16 connections each, and leave them open."""
     open_ones = []
