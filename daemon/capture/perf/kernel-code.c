@@ -10,7 +10,7 @@
 #include "lib/base/digest.h"
 #include "lib/base/io.h"
 
-enum { ANSWER_SECONDS = 10, NOTES_MAX = 64 << 10 };
+enum { ANSWER_SECONDS = 30, NOTES_MAX = 64 << 10 };
 
 struct kernel_code {
 	char *socket;
@@ -88,6 +88,8 @@ static int receive_copy(int server, struct capture_kernel *ret, struct reason *w
 	ssize_t n = io_receive_fds(server, &answer, sizeof(answer), &fd, &n_fds, 0);
 	struct stat st;
 
+	if (n == -EAGAIN)
+		return reason_set(why, -EAGAIN, "csight-kernel did not answer within %d s", ANSWER_SECONDS);
 	if (n != sizeof(answer) || answer.version != KERNEL_VERSION)
 		return n < 0 ? (int)n : -EPROTO;
 	if (answer.rc < 0)
