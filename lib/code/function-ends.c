@@ -8,7 +8,11 @@
 #include "lib/code/a64.h"
 #include "lib/code/function-ends.h"
 
-enum { LINK_REGISTER = 30 };
+enum {
+	LINK_REGISTER = 30,
+	CHECK_MAX = 8,    /* instructions of a check of the stack */
+	CHECK_STUB = 128, /* and of its call of the runtime, with registers that are saved and restored */
+};
 
 struct walk {
 	uint64_t start, end;
@@ -150,4 +154,49 @@ int function_ends_find(uint64_t start, uint64_t end, bool (*read)(void *data, ui
 	free(w.seen);
 	free(w.todo);
 	return rc;
+}
+
+/* LDR Xn, [X28, #16] or, of functions on a system stack, #24: the limit of the stack in struct g of Go. */
+static bool loads_stack_limit(uint32_t op)
+{
+	return (op & 0xfffffbe0) == 0xf9400b80;
+}
+
+/* True if the code at an address comes to a jump to start, by calls but no other branch. */
+static bool jumps_back(uint64_t at, uint64_t start, bool (*read)(void *data, uint64_t at, uint32_t *ret), void *data)
+{
+	uint64_t target;
+	uint32_t op;
+	bool link;
+
+	for (unsigned i = 0; i < CHECK_STUB && read(data, at, &op); i++, at += 4) {
+		enum a64_kind kind = a64_classify(op, at, &link, &target);
+
+		if (kind != A64_PLAIN && !link)
+			return kind == A64_BRANCH && target == start;
+	}
+	return false;
+}
+
+uint64_t function_ends_skip_check(uint64_t start, uint64_t end, bool (*read)(void *data, uint64_t at, uint32_t *ret),
+				  void *data)
+{
+	uint64_t behind = start, stub = 0, target;
+	uint32_t op;
+	bool link;
+
+	if (!read(data, start, &op) || !loads_stack_limit(op))
+		return start;
+	/* That of a large frame has two branches, to one place. */
+	for (uint64_t at = start + 4; at < end && at - start < 4 * CHECK_MAX && read(data, at, &op); at += 4) {
+		enum a64_kind kind = a64_classify(op, at, &link, &target);
+
+		if (kind == A64_CONDITIONAL && (!stub || target == stub)) {
+			stub = target;
+			behind = at + 4;
+		} else if (kind != A64_PLAIN) {
+			break;
+		}
+	}
+	return stub >= behind && stub < end && jumps_back(stub, start, read, data) ? behind : start;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Finds the instructions at which an A64 function may return to its caller: its RETs, and those of the functions that
- * it jumps to, by following direct branches from its entry. The bytes may be hostile.
+ * it jumps to, by following direct branches from its entry. And where each call of a Go function passes once. The bytes
+ * may be hostile.
  */
 #ifndef CSIGHT_CODE_FUNCTION_ENDS_H
 #define CSIGHT_CODE_FUNCTION_ENDS_H
@@ -28,5 +29,13 @@ struct function_ends {
  */
 int function_ends_find(uint64_t start, uint64_t end, bool (*read)(void *data, uint64_t at, uint32_t *ret), void *data,
 		       struct function_ends *ret, struct reason *why);
+
+/*
+ * Returns the address behind the check of the stack at the beginning of a Go function: where the stack must grow, or
+ * the goroutine is to be preempted, the check calls the runtime and jumps back to the beginning. start: there is no
+ * check.
+ */
+uint64_t function_ends_skip_check(uint64_t start, uint64_t end, bool (*read)(void *data, uint64_t at, uint32_t *ret),
+				  void *data);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lib/code/function-ends.c: where functions return, in made-up code. */
+/* lib/code/function-ends.c: where functions return, and where each call of a Go function passes, in made-up code. */
 #include <errno.h>
 
 #include "lib/base/util.h"
@@ -18,6 +18,11 @@ enum { BASE = 0x1000, ROOM = 3 };
 #define BRK 0xd4200000u
 #define JUMP(words) (0x14000000u | ((unsigned)(words)&0x3ffffffu))
 #define IF_ZERO(words) (0x34000000u | ((unsigned)(words)&0x7ffffu) << 5) /* CBZ W0 */
+
+#define IF_LOWER(words) (0x54000009u | ((unsigned)(words)&0x7ffffu) << 5) /* B.LS */
+#define STACK_LIMIT 0xf9400b90u                                           /* LDR X16, [X28, #16] */
+#define SYSTEM_STACK_LIMIT 0xf9400f90u                                    /* LDR X16, [X28, #24] */
+#define COMPARE 0xeb3063ffu                                               /* CMP SP, X16 */
 
 struct code {
 	const uint32_t *words;
@@ -50,8 +55,35 @@ static int find(const uint32_t *words, size_t n, size_t size)
 
 #define FIND(size, ...) find((const uint32_t[]){ __VA_ARGS__ }, sizeof((uint32_t[]){ __VA_ARGS__ }) / 4, size)
 
+/* Returns the index of the instruction that each call of the Go function passes once. */
+static unsigned skip(const uint32_t *words, size_t n)
+{
+	struct code code = { words, n };
+
+	return (unsigned)(function_ends_skip_check(BASE, BASE + 4 * n, read_word, &code) - BASE) / 4;
+}
+
+#define SKIP(...) skip((const uint32_t[]){ __VA_ARGS__ }, sizeof((uint32_t[]){ __VA_ARGS__ }) / 4)
+
+static void test_checks(void)
+{
+	CHECK_EQ(SKIP(STACK_LIMIT, COMPARE, IF_LOWER(2), RET, NOP, CALL, NOP, JUMP(-7)), 3);
+	CHECK_EQ(SKIP(SYSTEM_STACK_LIMIT, COMPARE, IF_LOWER(2), RET, CALL, JUMP(-5)), 3);
+	/* Of a large frame; the branch after it is one of the function. */
+	CHECK_EQ(SKIP(STACK_LIMIT, NOP, NOP, IF_LOWER(5), COMPARE, IF_LOWER(3), IF_ZERO(1), RET, CALL, JUMP(-9)), 6);
+	/* No check: of another function, of one that does not call the runtime, or that jumps elsewhere. */
+	CHECK_EQ(SKIP(NOP, COMPARE, IF_LOWER(2), RET, CALL, JUMP(-5)), 0);
+	CHECK_EQ(SKIP(STACK_LIMIT, COMPARE, IF_LOWER(2), RET, CALL, RET), 0);
+	CHECK_EQ(SKIP(STACK_LIMIT, COMPARE, IF_LOWER(2), RET, CALL, JUMP(-4)), 0);
+	CHECK_EQ(SKIP(STACK_LIMIT, COMPARE, IF_LOWER(200), RET, CALL, JUMP(-5)), 0);
+	CHECK_EQ(SKIP(STACK_LIMIT, COMPARE, IF_LOWER(-2), RET, CALL, JUMP(-5)), 0);
+	CHECK_EQ(SKIP(STACK_LIMIT, NOP, NOP, RET), 0);
+	CHECK_EQ(SKIP(STACK_LIMIT), 0);
+}
+
 int main(void)
 {
+	test_checks();
 	CHECK_EQ(FIND(2, NOP, RET, RET), 0);
 	CHECK(ends.n == 1 && places[0] == BASE + 4 && !ends.loops);
 	CHECK_EQ(FIND(6, IF_ZERO(3), CALL, RET, BLR_X1, NOP, RETAA), 0);
