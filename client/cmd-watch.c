@@ -288,7 +288,7 @@ static int find_places(struct watch *w, json_object **ret)
 		if (!targets)
 			exe = find_exe(w->client, w->pid, &targets);
 		rc = c->event == TRIGGER_LINE ? live_function_line(w->pid, exe, c->value, &places)
-					      : live_function_find(w->pid, exe, c->value, c->timed, &places, &why);
+					      : live_function_find(w->pid, exe, c->value, &places, &why);
 		if (rc == 0)
 			move_places(places, i, ret);
 		if (c->timed && *why.text) {

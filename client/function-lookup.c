@@ -12,6 +12,7 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/code/demangle.h"
+#include "lib/code/elf.h"
 #include "lib/code/symbols.h"
 #include "lib/decoder/decoder.h"
 #include "lib/store/store.h"
@@ -52,6 +53,19 @@ static int parse_file(int fd, const char *name, struct function_place *ret)
 	return 0;
 }
 
+/* Marks the functions that are between two symbols of the Go linker. */
+static void mark_go(int fd, struct lookup_result *result)
+{
+	_cleanup_(elf_freep) struct elf *e = NULL;
+	uint64_t begin, end, at, left;
+
+	if (elf_open(fd, &e) < 0 || elf_symbol_value(e, "runtime.text", &begin) < 0 ||
+	    elf_symbol_value(e, "runtime.etext", &end) < 0 || elf_offset(e, begin, &at, &left) < 0)
+		return;
+	for (size_t i = 0; i < MIN(result->n, FUNCTION_PLACES_MAX); i++)
+		result->all[i].go = result->all[i].start >= at && result->all[i].start - at < end - begin;
+}
+
 /* Finds the functions of which a name matches a pattern, each once. */
 static int parse_all(int fd, const char *pattern, struct lookup_result *ret)
 {
@@ -78,8 +92,10 @@ static int parse_all(int fd, const char *pattern, struct lookup_result *ret)
 			}
 		}
 		if (at.end == UINT64_MAX || at.end <= offset)
-			return 0;
+			break;
 	}
+	mark_go(fd, ret);
+	return 0;
 }
 
 enum lookup_kind { LOOKUP_ONE, LOOKUP_ALL, LOOKUP_LINE };

@@ -3,14 +3,18 @@
 #ifndef CSIGHT_CLIENT_FUNCTION_LOOKUP_H
 #define CSIGHT_CLIENT_FUNCTION_LOOKUP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { FUNCTION_PLACES_MAX = 16, FUNCTION_PLACE_NAME = 200 };
 
 struct function_place {
-	uint64_t start, end;            /* file offsets */
-	char name[FUNCTION_PLACE_NAME]; /* of function_lookup_all(), readable */
+	uint64_t start, end; /* file offsets */
+	/* Of function_lookup_all(): the readable name; whether it is code of Go, not of another language in a program
+	 * of Go. */
+	char name[FUNCTION_PLACE_NAME];
+	bool go;
 };
 
 /*

@@ -109,10 +109,11 @@ static bool read_instruction(void *data, uint64_t at, uint32_t *ret)
 /* Adds the addresses at which the function returns, which trace units need: the emulator finds returns by itself. */
 static void add_ends(json_object *o, int fd, const struct function_place *p, struct reason *why)
 {
+	uint64_t start = p->go ? function_ends_skip_check(p->start, p->end, read_instruction, &fd) : p->start;
 	json_object *list = json_object_new_array();
 	uint64_t places[PLACE_ENDS_MAX];
 	struct function_ends ends = { .places = places, .room = PLACE_ENDS_MAX };
-	int rc = function_ends_find(p->start, p->end, read_instruction, &fd, &ends, why);
+	int rc = function_ends_find(start, p->end, read_instruction, &fd, &ends, why);
 
 	for (size_t i = 0; rc == 0 && i < ends.n; i++) {
 		char text[24];
@@ -122,6 +123,8 @@ static void add_ends(json_object *o, int fd, const struct function_place *p, str
 	}
 	json_add(o, "ends", list);
 	json_add_bool(o, "loops", ends.loops);
+	if (p->go)
+		json_add_hex(o, "go", start);
 }
 
 static json_object *add_place(json_object *list, const struct mapped_elf *m, const struct function_place *p)
@@ -157,30 +160,11 @@ static int fail_ambiguous(const char *pattern, const struct mapped_elf *m, const
 	return STATUS_NOT_FOUND;
 }
 
-/* Returns true for a file that the Go linker made, even if it is stripped. */
-static bool is_go_program(int fd)
-{
-	_cleanup_(elf_freep) struct elf *e = NULL;
-	const struct elf_section *found;
-
-	return elf_open(fd, &e) == 0 && (elf_section_named(e, ".go.buildinfo", &found) == 0 ||
-					 elf_section_named(e, ".note.go.buildid", &found) == 0);
-}
-
-static int fail_go(const char *pattern, const struct mapped_elf *m)
-{
-	client_error("--longer-than: %s is a Go program: its goroutines move between threads, so that the durations of "
-		     "calls of '%s' are not known; watch the calls without it, or a system call",
-		     esc(m->path), esc(pattern));
-	return STATUS_FAILED;
-}
-
 /*
  * Looks for a function in one file. Returns 0 with its places in *ret; -1 if the file has no such function, or cannot
  * be read; or an exit status after an error message.
  */
-static int find_in_file(const struct mapped_elf *m, const char *pattern, bool timed, json_object **ret,
-			struct reason *why)
+static int find_in_file(const struct mapped_elf *m, const char *pattern, json_object **ret, struct reason *why)
 {
 	struct function_place places[FUNCTION_PLACES_MAX];
 	_cleanup_close_ int fd = open_file(m);
@@ -199,8 +183,6 @@ static int find_in_file(const struct mapped_elf *m, const char *pattern, bool ti
 	n = same ? same : n;
 	if (!is_one_function(places, n))
 		return fail_ambiguous(pattern, m, places, n);
-	if (timed && is_go_program(fd))
-		return fail_go(pattern, m);
 	*ret = json_object_new_array();
 	for (size_t i = 0; i < n; i++)
 		add_ends(add_place(*ret, m, &places[i]), fd, &places[i], why);
@@ -254,8 +236,7 @@ int live_function_line(pid_t pid, const char *exe, const char *line, json_object
 	return STATUS_OK;
 }
 
-int live_function_find(pid_t pid, const char *exe, const char *pattern, bool timed, json_object **ret,
-		       struct reason *ret_why)
+int live_function_find(pid_t pid, const char *exe, const char *pattern, json_object **ret, struct reason *ret_why)
 {
 	_cleanup_(mapped_elves_done) struct mapped_elves files = { .n = 0 };
 	int rc = list_files(pid, exe, &files);
@@ -266,7 +247,7 @@ int live_function_find(pid_t pid, const char *exe, const char *pattern, bool tim
 		for (size_t i = 0; i < files.n; i++) {
 			if ((exe && strcmp(files.list[i].path, exe) == 0) == (libraries == 1))
 				continue;
-			rc = find_in_file(&files.list[i], pattern, timed, ret, ret_why);
+			rc = find_in_file(&files.list[i], pattern, ret, ret_why);
 			if (rc >= 0)
 				return rc;
 		}

@@ -11,11 +11,9 @@
 /*
  * Finds the function that a name or pattern matches: in the program itself, else in its libraries. Returns 0 with its
  * places, an array of type Place of org.csight; or an exit status, after an error, which lists the functions if several
- * match; timed: its calls are to be measured, which those of a Go program cannot be. ret_why: why it is unknown where
- * the function ends, if it is; the places lack their ends then.
+ * match. ret_why: why it is unknown where the function ends, if it is; the places lack their ends then.
  */
-int live_function_find(pid_t pid, const char *exe, const char *pattern, bool timed, json_object **ret,
-		       struct reason *ret_why);
+int live_function_find(pid_t pid, const char *exe, const char *pattern, json_object **ret, struct reason *ret_why);
 
 /* The same for the code of a source line, FILE:N. */
 int live_function_line(pid_t pid, const char *exe, const char *line, json_object **ret);

@@ -182,6 +182,8 @@ struct capture_watch_ends {
 	uint64_t places[CAPTURE_WATCH_ENDS];
 	unsigned n;
 	bool loops; /* the function jumps to its own beginning */
+	uint64_t
+	    go; /* of a function of Go: what each call executes once, behind the check of the stack; 0: it is none */
 };
 
 struct capture_watch_list {

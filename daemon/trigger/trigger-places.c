@@ -65,6 +65,14 @@ static int derive(struct trigger *t, unsigned condition, const struct trigger_pl
 	}
 }
 
+static bool watches_go_calls(const struct trigger *t, const struct trigger_condition *c)
+{
+	for (size_t i = 0; c->timed && i < t->n_places; i++)
+		if (&t->spec.conditions[t->places[i].condition] == c && t->places[i].ends.go)
+			return true;
+	return false;
+}
+
 static int check_source(const struct trigger *t, const struct trigger_condition *c, struct reason *why)
 {
 	bool code = trigger_condition_named(c) || c->event == TRIGGER_ADDRESS;
@@ -79,6 +87,10 @@ static int check_source(const struct trigger *t, const struct trigger_condition 
 	w->applied(t->watched->target->ring.source, &limits);
 	if (code && limits & EMU_CANNOT_RETRANSLATE)
 		return reason_set(why, -EOPNOTSUPP, "this QEMU cannot translate code again; use version 7.2");
+	if (watches_go_calls(t, c) && limits & EMU_CANNOT_GO_CALLS)
+		return reason_set(why, -EOPNOTSUPP,
+				  "the program runs under an older csight-etm.so, which cannot measure "
+				  "calls of goroutines; start it again");
 	if (c->timed && c->longer_than == TRIGGER_P99 && limits & EMU_CANNOT_P99)
 		return reason_set(why, -EOPNOTSUPP, "the program runs under an older csight-etm.so; start it again");
 	if ((c->timed || c->event == TRIGGER_SIGNAL) && limits & EMU_CANNOT_READ_REGISTERS)
@@ -120,9 +132,9 @@ static struct emu_watch watch_of(const struct trigger *t, const struct trigger_p
 		[TRIGGER_SIGNAL] = EMU_WATCH_SIGNAL,  [TRIGGER_EXIT_STATUS] = EMU_WATCH_NONE,
 	};
 	const struct trigger_condition *c = &t->spec.conditions[p->condition];
-	bool call = c->event == TRIGGER_FUNCTION && c->timed;
+	enum emu_watch_kind call = p->ends.go ? EMU_WATCH_GO_CALL : EMU_WATCH_CALL;
 
-	return (struct emu_watch){ .kind = call ? EMU_WATCH_CALL : kinds[c->event],
+	return (struct emu_watch){ .kind = c->event == TRIGGER_FUNCTION && c->timed ? call : kinds[c->event],
 				   .trigger = t->number,
 				   .longer_than = c->longer_than == TRIGGER_P99 ? EMU_LONGER_THAN_P99 : c->longer_than,
 				   .place = p->place,

@@ -163,7 +163,7 @@ static int parse_ends(json_object *o, struct capture_watch_ends *ret)
 
 static int parse_place(json_object *o, struct trigger_place *ret)
 {
-	const char *address = NULL, *device = NULL;
+	const char *address = NULL, *device = NULL, *go = NULL;
 	struct trigger_place p = { 0 };
 	uint64_t condition = 0;
 	char *end;
@@ -173,6 +173,7 @@ static int parse_place(json_object *o, struct trigger_place *ret)
 	    json_get_u64(o, "condition", &condition) == -EINVAL || condition >= TRIGGER_CONDITIONS_MAX ||
 	    json_get_u64(o, "inode", &p.inode) == -EINVAL || json_get_str(o, "device", &device) == -EINVAL ||
 	    json_get_bool(o, "loops", &p.ends.loops) == -EINVAL || parse_ends(o, &p.ends) < 0 ||
+	    json_get_str(o, "go", &go) == -EINVAL || (go && parse_u64(go, UINT64_MAX, &p.ends.go) < 0) ||
 	    (p.inode != 0) != (device != NULL))
 		return -EINVAL;
 	if (device) {
@@ -234,6 +235,8 @@ json_object *trigger_wire_places_of(const struct trigger *t)
 			json_add(o, "ends", ends_of(&p->ends));
 		if (p->ends.loops)
 			json_add_bool(o, "loops", true);
+		if (p->ends.go)
+			json_add_hex(o, "go", p->ends.go);
 		json_array_add(list, o);
 	}
 	return list;

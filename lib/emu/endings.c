@@ -85,7 +85,7 @@ static void on_death(int signal)
 	}
 	if (t && tracing.watching_signals)
 		watch_signal(t, (unsigned)signal, true);
-	if (t && t->watching)
+	if (t)
 		watch_thread_ends(t);
 	put_ending(signal);
 }

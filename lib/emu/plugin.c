@@ -90,6 +90,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		memcpy(bytes + 4 * i, qemu_plugin_insn_data(qemu_plugin_tb_get_insn(tb, i)), 4);
 	memcpy(&op, bytes + 4 * (n - 1), 4);
 	b->kind = (uint8_t)a64_classify(op, b->end - 4, &b->link, &b->target);
+	b->returns = b->kind == A64_INDIRECT && (op >> 21 & 0xf) == 2;
 	codelog_check(tracing.codelog, b->start, bytes, (uint32_t)(4 * n), tracing.base);
 	before_block = watch_instrument(tb, b, &data);
 	pthread_mutex_unlock(&tracing.lock);

@@ -127,6 +127,7 @@ enum emu_watch_kind {
 	EMU_WATCH_SYSCALL, /* a system call takes longer than a limit */
 	EMU_WATCH_SIGNAL,  /* a signal is delivered to a handler, or ends the program */
 	EMU_WATCH_JOIN,    /* several other watches have hits within a time */
+	EMU_WATCH_GO_CALL, /* the same as EMU_WATCH_CALL, of a function of Go (lib/emu/watch-goroutines.h) */
 };
 
 /* Longer than the 99th percentile of the calls of the last minute (lib/base/quantile.h) of this watch and program. */
@@ -155,13 +156,14 @@ struct emu_watch {
 struct emu_watch_count {
 	_Atomic uint64_t hits;
 	_Atomic uint64_t measured; /* calls of known duration */
-	_Atomic uint64_t unknown;  /* calls of unknown duration: the thread was not traced in part of them */
+	/* Calls of unknown duration: the thread was not traced in part of them, or the goroutine ended in them. */
+	_Atomic uint64_t unknown;
 };
 
 enum emu_hit_how {
 	EMU_HIT_REACHED,
 	EMU_HIT_RETURNED, /* a call, by a return */
-	EMU_HIT_LEFT,     /* a call, by an exception or longjmp() */
+	EMU_HIT_LEFT,     /* a call, by an exception, longjmp(), or a panic of Go that is recovered */
 	EMU_HIT_ENDED,    /* a call, by the end of its thread; or a signal that ended the program */
 };
 
@@ -173,7 +175,7 @@ struct emu_hit {
 	uint32_t held, reserved; /* held: it froze the rings */
 };
 
-/* EMU_KNOWS_…: the plugin knows EMU_LONGER_THAN_P99, or EMU_WATCH_JOIN, which older ones do not. */
+/* EMU_KNOWS_…: the plugin knows EMU_LONGER_THAN_P99, EMU_WATCH_JOIN, or EMU_WATCH_GO_CALL, which older ones do not. */
 enum {
 	EMU_CANNOT_RETRANSLATE = 1,
 	EMU_CANNOT_READ_REGISTERS = 2,
@@ -181,13 +183,15 @@ enum {
 	EMU_CANNOT_P99 = 8,
 	EMU_KNOWS_JOINS = 16,
 	EMU_CANNOT_JOIN = 32,
+	EMU_KNOWS_GO_CALLS = 64,
+	EMU_CANNOT_GO_CALLS = 128,
 };
 
 struct emu_watching {
 	_Atomic uint32_t epoch;   /* of the list; written by the daemon */
 	_Atomic uint32_t applied; /* the last epoch that is in effect */
 	_Atomic uint32_t wanted;  /* written by the daemon, cleared by EMU_HITS */
-	uint32_t limits;          /* EMU_CANNOT_…, EMU_KNOWS_P99 */
+	uint32_t limits;          /* EMU_CANNOT_…, EMU_KNOWS_… */
 	/* 1 + the least value of a hit that freezes the rings; 0: none does. The daemon sets it, and such a hit sets it
 	 * to 0. */
 	_Atomic uint64_t hold[EMU_WATCHES_MAX];

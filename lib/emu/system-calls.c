@@ -94,7 +94,7 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 	}
 	t->last = t->untraced = NULL;
 	t->resumes = true;
-	if (t->watching && (number == SYSCALL_exit || number == SYSCALL_exit_group))
+	if (number == SYSCALL_exit || number == SYSCALL_exit_group)
 		watch_thread_ends(t);
 	t->entered = tracing_time(t);
 	thread_clock_enter(&t->clock, number, self_call, t->entered);

@@ -25,6 +25,12 @@ struct tracing_process tracing = {
 };
 __thread unsigned tracing_vcpu;
 
+/* True if watch_step() follows the thread. */
+static inline bool is_followed(const struct traced_thread *t)
+{
+	return t->watching || atomic_load_explicit(&tracing.following, memory_order_relaxed);
+}
+
 static inline uint32_t read_control_word(void)
 {
 	return atomic_load_explicit(tracing.control_word, memory_order_acquire);
@@ -353,7 +359,7 @@ static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const stru
 		watch_update();
 		obey(t, vcpu, word);
 	}
-	if (t->watching)
+	if (is_followed(t))
 		watch_step(t, before, b->start);
 	if (!t->stopped && is_full(t))
 		stop(t, vcpu);
@@ -396,6 +402,6 @@ void tracing_block(unsigned vcpu, void *userdata)
 		}
 	}
 	publish(t, vcpu);
-	if (__builtin_expect(t->watching, 0))
+	if (__builtin_expect(is_followed(t), 0))
 		watch_step(t, last, b->start);
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/util.h"
 #include "lib/emu/codelog.h"
 #include "lib/emu/etm-encode.h"
 #include "lib/emu/shared.h"
@@ -25,6 +26,7 @@ struct traced_block {
 	uint32_t count;
 	uint8_t kind;
 	bool link;
+	bool returns; /* A64_INDIRECT: RET, not BR or BLR */
 };
 
 struct traced_thread {
@@ -45,6 +47,7 @@ struct traced_thread {
 	struct clock_split split; /* of the time in it, if has_split: the call has returned, its end is untraced */
 	bool has_split;
 	bool watching;                       /* calls that are watched are open: watch_step() follows the thread */
+	uint64_t goroutine;                  /* that it was last seen to run (lib/emu/watch-goroutines.h) */
 	const struct traced_block *untraced; /* began last while stopped */
 	struct watch_thread *watch;          /* NULL: no watched call has been open yet */
 };
@@ -64,6 +67,7 @@ struct tracing_process {
 	uint64_t base;                  /* offset of guest addresses in QEMU's address space */
 	bool opened, untraced;
 	_Atomic bool watching_syscalls, watching_signals;
+	_Atomic bool following;       /* watch_step() follows all threads */
 	char emulator[EMU_NAME_SIZE]; /* the name of QEMU's threads until the program sets one */
 	_Atomic uint32_t *control_word;
 };
@@ -79,6 +83,18 @@ void tracing_block(unsigned vcpu, void *userdata);
  * clock, the present time.
  */
 uint64_t tracing_time(const struct traced_thread *t);
+
+/* The thread's time at the end of its last instruction. */
+static inline uint64_t tracing_now(const struct traced_thread *t)
+{
+	return tracing.options.clock == EMU_CLOCK_WALL ? now_ns(CLOCK_MONOTONIC) : t->clock.base + t->instructions;
+}
+
+/* True while the thread's time is unknown: the virtual clock stands still where a thread is not traced. */
+static inline bool tracing_clock_stands(const struct traced_thread *t)
+{
+	return t->stopped && tracing.options.clock != EMU_CLOCK_WALL;
+}
 
 /* Sets the thread's clock forward to a time. */
 void tracing_set_forward(struct traced_thread *t, uint64_t time);

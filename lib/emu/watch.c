@@ -10,6 +10,7 @@
 #include "lib/emu/guest.h"
 #include "lib/emu/maps.h"
 #include "lib/emu/watch.h"
+#include "lib/emu/watch-goroutines.h"
 #include "lib/emu/watch-join.h"
 
 enum {
@@ -62,17 +63,6 @@ static bool in_use(uint32_t watch, uint32_t serial)
 	return atomic_load_explicit(&serials[watch], memory_order_acquire) == serial;
 }
 
-static uint64_t time_of(const struct traced_thread *t)
-{
-	return tracing.options.clock == EMU_CLOCK_WALL ? now_ns(CLOCK_MONOTONIC) : t->clock.base + t->instructions;
-}
-
-/* The virtual clock stands still while a thread is not traced. */
-static bool time_unknown(const struct traced_thread *t)
-{
-	return t->stopped && tracing.options.clock != EMU_CLOCK_WALL;
-}
-
 /* Freezes the rings if the daemon wants that for this value and they are not frozen. Returns true if it froze them. */
 static bool hold(uint32_t watch, uint64_t value, uint64_t now)
 {
@@ -117,7 +107,7 @@ static void record_hit(struct traced_thread *t, uint32_t watch, enum emu_hit_how
 	h->trigger = list[watch].trigger;
 	h->tid = t->slot ? t->slot->tid : (uint32_t)syscall(SYS_gettid);
 	h->how = how;
-	h->time_ns = time_of(t);
+	h->time_ns = tracing_now(t);
 	h->value = value;
 	h->monotonic_ns = now;
 	h->held = hold(holder, value, now);
@@ -150,24 +140,44 @@ static bool on_alternate(const struct watch_thread *w, uint64_t sp)
 	return sp > w->alternate && sp <= w->alternate_end;
 }
 
+static void count_unknown(uint32_t watch)
+{
+	atomic_fetch_add(&tracing.shared.watching->counts[watch].unknown, 1);
+}
+
+/* A call has ended, after a known time. */
+static void count_call(struct traced_thread *t, uint32_t watch, enum emu_hit_how how, uint64_t value)
+{
+	atomic_fetch_add(&tracing.shared.watching->counts[watch].measured, 1);
+	if (is_long(watch, value))
+		record_hit(t, watch, how, value);
+}
+
 /* Ends the innermost open call. */
 static void close_call(struct traced_thread *t, enum emu_hit_how how)
 {
 	struct watch_thread *w = t->watch;
 	const struct watched_call *c = &w->open[--w->n_open];
-	uint64_t now = time_of(t), value = now > c->start ? now - c->start : 0;
+	uint64_t now = tracing_now(t);
 
 	t->watching = w->n_open > 0;
 	w->n_links = MIN(w->n_links, c->links - 1);
 	if (!in_use(c->watch, c->serial))
 		return;
-	if (c->cut || time_unknown(t)) {
-		atomic_fetch_add(&tracing.shared.watching->counts[c->watch].unknown, 1);
+	if (c->cut || tracing_clock_stands(t))
+		count_unknown(c->watch);
+	else
+		count_call(t, c->watch, how, now > c->start ? now - c->start : 0);
+}
+
+static void close_goroutine_call(struct traced_thread *t, const struct watch_goroutines_end *end)
+{
+	if (!in_use(end->watch, end->serial))
 		return;
-	}
-	atomic_fetch_add(&tracing.shared.watching->counts[c->watch].measured, 1);
-	if (is_long(c->watch, value))
-		record_hit(t, c->watch, how, value);
+	if (end->known)
+		count_call(t, end->watch, end->how, end->ns);
+	else
+		count_unknown(end->watch);
 }
 
 /* Ends the open calls that an indirect branch to pc has left. */
@@ -211,11 +221,16 @@ static bool pop_link(struct watch_thread *w, uint64_t address)
 
 void watch_step(struct traced_thread *t, const struct traced_block *before, uint64_t address)
 {
+	struct watch_goroutines_end end;
 	struct watch_thread *w = t->watch;
 
+	while (tracing.following && watch_goroutines_step(t, before, address, &end))
+		close_goroutine_call(t, &end);
+	if (!t->watching)
+		return;
 	if (t->stopped)
 		for (uint32_t i = 0; i < w->n_open; i++)
-			w->open[i].cut |= time_unknown(t);
+			w->open[i].cut |= tracing_clock_stands(t);
 	if (!before || (!before->link && before->kind != A64_INDIRECT))
 		return;
 	if (before->link) {
@@ -244,7 +259,7 @@ static void open_call(struct traced_thread *t, const struct watched_place *p)
 	uint64_t sp = guest_register(GUEST_SP), lr = guest_register(GUEST_LR);
 
 	if (w->n_open == OPEN_MAX) {
-		atomic_fetch_add(&tracing.shared.watching->counts[p->watch].unknown, 1);
+		count_unknown(p->watch);
 		return;
 	}
 	if (!w->n_open)
@@ -253,12 +268,23 @@ static void open_call(struct traced_thread *t, const struct watched_place *p)
 		w->links[w->n_links++ % LINKS] = lr;
 	w->open[w->n_open++] = (struct watched_call){ .sp = sp,
 						      .lr = lr,
-						      .start = time_of(t),
+						      .start = tracing_now(t),
 						      .watch = p->watch,
 						      .serial = p->serial,
 						      .links = w->n_links,
-						      .cut = time_unknown(t) };
+						      .cut = tracing_clock_stands(t) };
 	t->watching = true;
+}
+
+static void open_goroutine_call(struct traced_thread *t, const struct watched_place *p, uint64_t pc)
+{
+	const struct watch_goroutines_place place = { p->watch, p->serial, pc, list[p->watch].size };
+	struct watch_goroutines_end end;
+
+	while (watch_goroutines_left(t, &place, &end))
+		close_goroutine_call(t, &end);
+	if (!watch_goroutines_enter(t, &place))
+		count_unknown(p->watch);
 }
 
 /* Control reached a watched address, at pc, from a block; before: NULL if that is unknown. */
@@ -275,6 +301,10 @@ static void reached(struct traced_thread *t, const struct watched_place *p, uint
 		return;
 	if (w->kind == EMU_WATCH_POINT) {
 		record_hit(t, p->watch, EMU_HIT_REACHED, 0);
+		return;
+	}
+	if (w->kind == EMU_WATCH_GO_CALL) {
+		open_goroutine_call(t, p, pc);
 		return;
 	}
 	if (!t->watch)
@@ -310,7 +340,7 @@ static void enter_instruction(unsigned vcpu, void *userdata)
 
 static bool is_place(const struct emu_watch *w)
 {
-	return w->kind == EMU_WATCH_POINT || w->kind == EMU_WATCH_CALL;
+	return w->kind == EMU_WATCH_POINT || w->kind == EMU_WATCH_CALL || w->kind == EMU_WATCH_GO_CALL;
 }
 
 /* Sets *ret to the address of a watch. Returns false if that is an offset in a file which the region does not map. */
@@ -455,7 +485,7 @@ static bool can_retranslate(void)
 
 void watch_begin(void)
 {
-	tracing.shared.watching->limits = EMU_KNOWS_P99 | EMU_KNOWS_JOINS |
+	tracing.shared.watching->limits = EMU_KNOWS_P99 | EMU_KNOWS_JOINS | EMU_KNOWS_GO_CALLS |
 					  (can_retranslate() ? 0 : EMU_CANNOT_RETRANSLATE) |
 					  (guest_has_registers() ? 0 : EMU_CANNOT_READ_REGISTERS);
 }
@@ -494,6 +524,7 @@ void watch_forked(void)
 		atomic_store(&join_of[i], 0);
 	}
 	atomic_store(&epoch, 0);
+	watch_goroutines_forked();
 	atomic_store(&tracing.watching_syscalls, false);
 	atomic_store(&tracing.watching_signals, false);
 }
@@ -532,12 +563,17 @@ void watch_signal_stack(struct traced_thread *t, uint64_t address)
 
 void watch_thread_ends(struct traced_thread *t)
 {
+	struct watch_goroutines_end end;
+
 	while (t->watching)
 		close_call(t, EMU_HIT_ENDED);
+	while (tracing.following && watch_goroutines_thread_ends(t, &end))
+		close_goroutine_call(t, &end);
 }
 
 void watch_thread_done(struct traced_thread *t)
 {
+	watch_goroutines_thread_done(t);
 	free(t->watch);
 	t->watch = NULL;
 	t->watching = false;

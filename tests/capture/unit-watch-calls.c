@@ -5,11 +5,11 @@
 
 static struct watch_calls calls;
 static unsigned unknown, dropped;
-static uint64_t ns;
+static uint64_t ns, goroutine;
 
 static struct watch_moment at(uint32_t tid, uint64_t sp, uint64_t lr, uint64_t time)
 {
-	return (struct watch_moment){ .slot = 1, .tid = tid, .sp = sp, .lr = lr, .time = time };
+	return (struct watch_moment){ .slot = 1, .tid = tid, .goroutine = goroutine, .sp = sp, .lr = lr, .time = time };
 }
 
 static unsigned enter(uint32_t tid, uint64_t sp, uint64_t lr, uint64_t time)
@@ -61,6 +61,49 @@ static void test_left(void)
 	CHECK(!leave(7, 0x900, 0x10, 360));
 }
 
+static void test_goroutines(void)
+{
+	/* One goes on in another thread, where the first one then runs another goroutine. */
+	goroutine = 0x4000;
+	enter(7, 0x900, 0x10, 100);
+	goroutine = 0x5000;
+	enter(7, 0x800, 0x10, 200);
+	watch_calls_drop(&calls, 7, drop, NULL);
+	CHECK_EQ(dropped, 0);
+	goroutine = 0x4000;
+	CHECK(leave(8, 0x900, 0x10, 400) && ns == 300 && unknown == 0);
+	/* The stack has moved: the return address is that of one call. */
+	goroutine = 0x5000;
+	CHECK(!leave(8, 0x1800, 0x20, 410));
+	CHECK(leave(8, 0x1800, 0x10, 410) && ns == 210 && unknown == 0);
+	/* A recursion, in which it has moved, with a call since then: it is unknown which call ends, but for the last.
+	 */
+	enter(7, 0x900, 0x10, 100);
+	enter(7, 0x800, 0x20, 200);
+	enter(7, 0x700, 0x20, 300);
+	enter(7, 0x1600, 0x20, 400);
+	CHECK(leave(7, 0x1600, 0x20, 500) && ns == 100 && unknown == 0);
+	CHECK(!leave(7, 0x1700, 0x20, 600) && unknown == 1);
+	CHECK(leave(7, 0x1800, 0x20, 700) && ns == 500 && unknown == 0);
+	CHECK(leave(7, 0x1900, 0x10, 800) && ns == 700 && unknown == 0);
+	CHECK_EQ(calls.n, 0);
+	/* One that has ended in a call, by runtime.Goexit(); the next one in its place is in the same call. */
+	enter(7, 0x900, 0x10, 100);
+	CHECK_EQ(enter(9, 0x900, 0x10, 900), 1);
+	CHECK(leave(9, 0x900, 0x10, 950) && ns == 50 && unknown == 0);
+	/* Where many have, the oldest calls are dropped. */
+	unknown = 0;
+	for (goroutine = 1; goroutine <= WATCH_CALLS_MAX; goroutine++)
+		unknown += enter(7, 0x900, 0x10, goroutine);
+	CHECK_EQ(unknown, 0);
+	CHECK_EQ(enter(7, 0x900, 0x10, goroutine), 1);
+	CHECK(leave(7, 0x900, 0x10, goroutine + 5) && ns == 5);
+	goroutine = 1;
+	CHECK(!leave(7, 0x900, 0x10, 5));
+	watch_calls_done(&calls);
+	goroutine = 0;
+}
+
 static void test_limits(void)
 {
 	enter(7, 0x900, 0x10, 100);
@@ -83,6 +126,7 @@ int main(void)
 {
 	test_recursion();
 	test_left();
+	test_goroutines();
 	test_limits();
 	return unit_end();
 }

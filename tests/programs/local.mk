@@ -13,7 +13,7 @@ traced_cxx_slower = market
 
 EXTRA_DIST += $(traced_static:%=tests/programs/%.c) tests/programs/program.h tests/programs/plugins.c tests/programs/plugin.c \
 	tests/programs/exceptions.cc tests/programs/market.cc tests/programs/events.cc tests/programs/names.cc \
-	tests/programs/orders.rs
+	tests/programs/orders.rs tests/programs/goroutines.go
 
 if HAVE_AARCH64_CC
 traced_programs = $(traced_static:%=tests/programs/%) $(traced_pie:%=tests/programs/%-static-pie) \

@@ -155,7 +155,8 @@ static bool is_applied(struct capture_source *source, uint32_t *ret_limits)
 	if (emu_pread(s->memfd, &is, sizeof(is), PLACE(s, epoch)) < 0)
 		return false;
 	*ret_limits = is.limits | (is.limits & EMU_KNOWS_P99 ? 0 : EMU_CANNOT_P99) |
-		      (is.limits & EMU_KNOWS_JOINS ? 0 : EMU_CANNOT_JOIN);
+		      (is.limits & EMU_KNOWS_JOINS ? 0 : EMU_CANNOT_JOIN) |
+		      (is.limits & EMU_KNOWS_GO_CALLS ? 0 : EMU_CANNOT_GO_CALLS);
 	if (is.epoch == is.applied)
 		return true;
 	if (emu_copy_slots(s, &slots) < 0)

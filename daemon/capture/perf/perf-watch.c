@@ -59,10 +59,15 @@ static bool has_events(const struct emu_watch *w)
 	return w->kind != EMU_WATCH_NONE && w->kind != EMU_WATCH_JOIN;
 }
 
+static bool is_code(enum emu_watch_kind kind)
+{
+	return kind == EMU_WATCH_POINT || kind == EMU_WATCH_CALL || kind == EMU_WATCH_GO_CALL;
+}
+
 static void count_unknown(struct perf_target *s, uint32_t slot, uint64_t n)
 {
 	/* A system call that does not return has ended its thread. */
-	if (!n || s->watch->list.watches[slot].kind != EMU_WATCH_CALL)
+	if (!n || s->watch->list.watches[slot].kind == EMU_WATCH_SYSCALL)
 		return;
 	pthread_mutex_lock(&s->m->lock);
 	s->watch->counts[slot].unknown += n;
@@ -327,7 +332,12 @@ static void on_sample(void *data, const struct watch_sample *x)
 	struct perf_target *s = data;
 	struct watch_slot *is = &s->watch->slots[x->spec->slot];
 	const uint64_t *registers = x->registers.values;
-	const struct watch_moment at = { x->spec->slot, x->tid, registers[WATCH_SP], registers[WATCH_LR], x->time };
+	const struct watch_moment at = { .slot = x->spec->slot,
+					 .tid = x->tid,
+					 .goroutine = x->spec->go ? registers[WATCH_GOROUTINE] : 0,
+					 .sp = registers[WATCH_SP],
+					 .lr = registers[WATCH_LR],
+					 .time = x->time };
 	unsigned unknown = 0;
 	uint64_t ns;
 
@@ -421,8 +431,7 @@ static void drop_exited(struct perf_target *s, size_t n)
 static void open_stale(struct perf_target *s)
 {
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
-		if (s->watch->list.watches[i].kind == EMU_WATCH_POINT ||
-		    s->watch->list.watches[i].kind == EMU_WATCH_CALL)
+		if (is_code(s->watch->list.watches[i].kind))
 			close_slot(s, i);
 	perf_watch_arm(s);
 }
@@ -548,7 +557,7 @@ static bool is_applied(struct capture_source *source, uint32_t *ret_limits)
 static void describe_watching(struct capture_source *source, enum emu_watch_kind kind, struct capture_watch_state *ret)
 {
 	struct perf_target *s = perf_target_of(source);
-	bool code = kind == EMU_WATCH_POINT || kind == EMU_WATCH_CALL;
+	bool code = is_code(kind);
 
 	*ret = (struct capture_watch_state){ .mechanism = code ? "breakpoint" : "tracepoint",
 					     .cost = code ? "two exceptions, to the kernel and back"

@@ -18,11 +18,11 @@ static const struct {
 	enum watch_register is;
 } sampled[] = {
 #ifdef __aarch64__
-	{ 0, WATCH_OTHERS }, { 1, WATCH_OTHERS + 1 }, { 19, WATCH_OTHERS + 2 }, { 20, WATCH_OTHERS + 3 },
-	{ 30, WATCH_LR },    { 31, WATCH_SP },        { 32, WATCH_PC },
+	{ 0, WATCH_OTHERS },     { 1, WATCH_OTHERS + 1 }, { 19, WATCH_OTHERS + 2 }, { 20, WATCH_OTHERS + 3 },
+	{ 28, WATCH_GOROUTINE }, { 30, WATCH_LR },        { 31, WATCH_SP },         { 32, WATCH_PC },
 #else
-	{ 1, WATCH_OTHERS }, { 4, WATCH_OTHERS + 1 }, { 5, WATCH_OTHERS + 2 },
-	{ 7, WATCH_SP },     { 8, WATCH_PC },         { 20, WATCH_OTHERS + 3 },
+	{ 1, WATCH_OTHERS }, { 4, WATCH_OTHERS + 1 },  { 5, WATCH_OTHERS + 2 }, { 7, WATCH_SP },
+	{ 8, WATCH_PC },     { 20, WATCH_OTHERS + 3 }, { 22, WATCH_GOROUTINE },
 #endif
 };
 

@@ -124,18 +124,26 @@ static int add_place(struct place_search *s, const struct emu_watch *w, uint64_t
 	return rc;
 }
 
+/* Where each call passes once. */
+static uint64_t entry_of(const struct emu_watch *w, const struct capture_watch_ends *ends)
+{
+	return ends->go ? ends->go : w->place;
+}
+
 static int add_function(struct place_search *s, const struct emu_watch *w, const struct capture_watch_ends *ends,
 			uint32_t slot)
 {
+	struct watch_spec spec = { .slot = slot, .role = WATCH_ENTER, .go = w->kind == EMU_WATCH_GO_CALL };
 	int rc;
 
 	if (!ends->n)
 		return reason_set(s->why, -EOPNOTSUPP,
 				  "the instructions at which the function ends are unknown, and trace units cannot "
 				  "watch how long it takes without them");
-	rc = add_place(s, w, w->place, (struct watch_spec){ .slot = slot, .role = WATCH_ENTER });
+	rc = add_place(s, w, entry_of(w, ends), spec);
+	spec.role = WATCH_LEAVE;
 	for (unsigned i = 0; i < ends->n && rc == 0; i++)
-		rc = add_place(s, w, ends->places[i], (struct watch_spec){ .slot = slot, .role = WATCH_LEAVE });
+		rc = add_place(s, w, ends->places[i], spec);
 	return rc;
 }
 
@@ -220,9 +228,11 @@ static int add_watch(struct place_search *s, const struct capture_watch_list *li
 				  "a call; use --address");
 	switch (w->kind) {
 	case EMU_WATCH_POINT:
-		rc = add_place(s, w, w->place, (struct watch_spec){ .slot = slot, .role = WATCH_REACHED });
+		rc = add_place(s, w, entry_of(w, &list->ends[slot]),
+			       (struct watch_spec){ .slot = slot, .role = WATCH_REACHED });
 		return rc < 0 ? rc : add_handlers(s, slot);
 	case EMU_WATCH_CALL:
+	case EMU_WATCH_GO_CALL:
 		rc = add_function(s, w, &list->ends[slot], slot);
 		return rc < 0 ? rc : add_handlers(s, slot);
 	case EMU_WATCH_SYSCALL:

@@ -29,6 +29,7 @@ struct watch_spec {
 	uint32_t slot; /* of the list */
 	enum watch_role role;
 	bool breakpoint;
+	bool go;         /* its calls belong to goroutines */
 	uint64_t config; /* the address of a breakpoint, or the number of a tracepoint */
 	char filter[64]; /* of a tracepoint; "": none */
 };

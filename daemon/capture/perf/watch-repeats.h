@@ -20,7 +20,14 @@ enum { WATCH_REPEATS_MAX = 1024 };
  * A thread that executes a loop is at one place with one stack pointer again and again. Other registers distinguish
  * that: those of the first arguments, and some that calls preserve.
  */
-enum watch_register { WATCH_SP, WATCH_LR, WATCH_PC, WATCH_OTHERS, WATCH_REGISTERS = WATCH_OTHERS + 4 };
+enum watch_register {
+	WATCH_SP,
+	WATCH_LR,
+	WATCH_PC,
+	WATCH_GOROUTINE, /* x28: the struct g of Go */
+	WATCH_OTHERS,
+	WATCH_REGISTERS = WATCH_OTHERS + 4
+};
 
 struct watch_registers {
 	uint64_t values[WATCH_REGISTERS];
