@@ -38,12 +38,22 @@ static uint64_t slack_of(const struct store *s, const struct store_trigger *t)
 	return 0;
 }
 
+/* True if the call began before: before the trace, or in another thread or another turn, as of a goroutine. */
+static bool is_continued(const struct store_frame *f)
+{
+	return f->kind == CALL_INFERRED || calls_kind_is_resumed(f->kind);
+}
+
 /* Returns how far a call is from the hit; UINT64_MAX: it is another one. */
 static uint64_t mismatch(const struct store_trigger *t, const struct store_found_call *c, uint64_t slack)
 {
 	uint64_t end = c->frame.enter + c->ns, at = t->timed ? end : c->frame.enter;
 
-	if (distance(at, t->time) > slack || (t->timed && distance(c->ns, t->value) > 2 * slack))
+	if (distance(at, t->time) > slack)
+		return UINT64_MAX;
+	if (t->timed && is_continued(&c->frame) && c->ns < t->value)
+		return 2 * slack + distance(at, t->time) + 1;
+	if (t->timed && distance(c->ns, t->value) > 2 * slack)
 		return UINT64_MAX;
 	return distance(at, t->time) + (t->timed ? distance(c->ns, t->value) : 0);
 }
