@@ -13,6 +13,7 @@
 #include "lib/base/io.h"
 #include "lib/code/elf.h"
 #include "lib/code/function-ends.h"
+#include "lib/store/store.h"
 
 enum { LINE_SIZE = PATH_MAX + 128, PLACE_ENDS_MAX = 5 };
 
@@ -142,9 +143,11 @@ static json_object *add_place(json_object *list, const struct mapped_elf *m, con
 /* True if all are one function, of which the compiler made clones. */
 static bool is_one_function(const struct function_place *p, size_t n)
 {
+	size_t size = store_base_name(p[0].name);
+
 	for (size_t i = 1; i < n; i++)
-		if (strcspn(p[i].name, ".") != strcspn(p[0].name, ".") ||
-		    strncmp(p[i].name, p[0].name, strcspn(p[0].name, ".")) != 0 || strcmp(p[i].name, p[0].name) == 0)
+		if (store_base_name(p[i].name) != size || strncmp(p[i].name, p[0].name, size) != 0 ||
+		    strcmp(p[i].name, p[0].name) == 0)
 			return false;
 	return true;
 }

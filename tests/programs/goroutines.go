@@ -145,6 +145,8 @@ func recovers(long bool) {
 	planted(panicked, long, 0)
 }
 
+// Not planted, but of a name that the same pattern matches.
+//
 //go:noinline
 func planner(how way, long, grows bool, deeper int) {
 	n := 1 + deeper
