@@ -12,7 +12,7 @@ enum { DESCRIPTION_MAX = 64 << 20, PIECE = 64 << 10 };
 static const char *const
     in_snapshot[] = { "version", "id",          "pid",    "capture",  "time", "monotonic", "blind",    "unrecorded",
 		      "clock",   "clock_shift", "shared", "perf_map", "last", "since",     "filtered", NULL },
-    *const in_ending[] = { "signal", "status", "tid", NULL }, *const in_trigger[] = { "kind", NULL },
+    *const in_ending[] = { "signal", "status", "oom", "tid", NULL }, *const in_trigger[] = { "kind", NULL },
     *const in_thread[] = { "tid",     "start",   "end",          "until",        "bytes",
 			   "written", "wrapped", "instructions", "acknowledged", NULL },
     *const in_image[] = { "size", "build_id", NULL }, *const in_interval[] = { "tid", "from", "to", NULL },

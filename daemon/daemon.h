@@ -24,6 +24,7 @@ struct daemon {
 	struct counters counters;
 	struct audit *audit;
 	struct exit_listener *exits; /* NULL: not available */
+	struct oom_listener *ooms;   /* NULL: not available */
 	struct target_list *targets;
 	struct registry *registry;
 	struct trace_units *units;

@@ -31,6 +31,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/group.c daemon/group.h daemon/methods.c daemon/methods.h daemon/methods-internal.h daemon/methods-process.c \
 	daemon/annotation.c daemon/annotation.h \
 	daemon/notify.c daemon/notify.h \
+	daemon/oom-listener.c daemon/oom-listener.h \
 	daemon/opener.c daemon/opener.h \
 	daemon/overhead.c daemon/overhead.h \
 	daemon/pause.c daemon/pause.h \

@@ -13,6 +13,7 @@
 #include "daemon/limits.h"
 #include "daemon/methods.h"
 #include "daemon/notify.h"
+#include "daemon/oom-listener.h"
 #include "daemon/opener.h"
 #include "daemon/overhead.h"
 #include "daemon/pause.h"
@@ -202,6 +203,25 @@ static void on_exit_of_thread(void *data, const struct exit_event *e)
 	target_list_take_event(d->targets, e);
 }
 
+static void on_oom_kill(void *data, pid_t tid)
+{
+	struct daemon *d = data;
+
+	target_list_take_oom(d->targets, tid);
+}
+
+static int start_ooms(struct daemon *d)
+{
+	int fd = oom_listener_open(d->settings.kernel), rc = fd;
+
+	if (fd >= 0)
+		rc = oom_listener_new(d->base, fd, on_oom_kill, d, &d->ooms);
+	if (rc < 0)
+		log_debug("processes that end for lack of memory are unknown: the kernel's log cannot be read: %s",
+			  strerror(-rc));
+	return rc == -ENOMEM ? rc : 0;
+}
+
 /* Must run before any thread is started: it drops a capability, and each thread has capabilities of its own. */
 static int start_exits(struct daemon *d)
 {
@@ -281,6 +301,7 @@ static int start_targets(struct daemon *d)
 					       .settings = &d->settings,
 					       .capture_queue = d->capture_queue,
 					       .exits = d->exits,
+					       .ooms = d->ooms,
 					       .ledger = d->ledger,
 					       .ended = on_target_ended,
 					       .changed = on_target_changed,
@@ -437,6 +458,7 @@ static int start(struct daemon *d)
 		{ start_loop, "the event loop" },
 		{ watch_signals, "the handlers of signals" },
 		{ start_exits, "listening for ends of processes" },
+		{ start_ooms, "listening for ends for lack of memory" },
 		{ start_workqueues, "its threads" },
 		{ start_ledger, "the ledger" },
 		{ start_audit, "the audit" },
@@ -550,6 +572,7 @@ static void stop(struct daemon *d)
 	d->jobs = job_queue_free(d->jobs);
 	d->targets = target_list_free(d->targets);
 	d->exits = exit_listener_free(d->exits);
+	d->ooms = oom_listener_free(d->ooms);
 	d->units = trace_units_free(d->units);
 	d->spool = spool_free(d->spool);
 	d->capture_queue = workqueue_free(d->capture_queue);

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -17,13 +18,21 @@
 #include "lib/base/log.h"
 #include "lib/notes/notes.h"
 
-enum { FILES_MAX = 1024, AGE_SECONDS = 5, CORE_DUMPED = 0x80 };
+enum { FILES_MAX = 1024, AGE_SECONDS = 5, OOM_SECONDS = 2, VICTIMS = 16, CORE_DUMPED = 0x80 };
+
+/* A thread whose process the out-of-memory killer has ended. */
+struct victim {
+	pid_t tid;
+	uint64_t time; /* CLOCK_MONOTONIC */
+};
 
 struct target_list {
 	struct target_list_options o;
 	struct target_head list;
 	uint64_t last_number;
 	struct event *age;
+	struct victim victims[VICTIMS]; /* of no target, as far as that was known; the newest */
+	size_t n_victims;
 };
 
 struct target *target_ref(struct target *t)
@@ -49,6 +58,7 @@ struct target *target_unref(struct target *t)
 	free(t->name);
 	free(t->exe);
 	free(t->arguments);
+	free(t->killed);
 	json_object_put(t->threads);
 	free(t);
 	return NULL;
@@ -100,6 +110,8 @@ static bool limit_history(struct target_list *all, uid_t uid)
 	return removed;
 }
 
+static void settle_late(struct target *t);
+
 static void on_age(evutil_socket_t fd, short what, void *data)
 {
 	struct target_list *all = data;
@@ -107,6 +119,7 @@ static void on_age(evutil_socket_t fd, short what, void *data)
 	struct target *t, *next;
 
 	for (t = TAILQ_FIRST(&all->list); t; t = next) {
+		settle_late(t);
 		next = TAILQ_NEXT(t, link);
 		if (t->ring.state == RING_GONE && now - t->gone_ns > age)
 			target_list_remove(all, t);
@@ -181,6 +194,31 @@ struct target *target_list_find(const struct target_list *all, pid_t pid, uid_t 
 }
 
 /*
+ * Finds out whether the kernel's out-of-memory killer sent the SIGKILL that ended a process. While one that it killed
+ * is not named yet, how this one ended is unknown, for a limited time.
+ */
+static void settle_kill(struct target *t)
+{
+	struct oom_listener *ooms = t->all->o.ooms;
+	bool complete;
+
+	if (!ooms || !t->ending.known || t->ending.status != SIGKILL)
+		return;
+	complete = oom_listener_read(ooms);
+	t->ending.oom = t->oom_killed;
+	if (complete || t->oom_killed)
+		return;
+	if (t->gone_ns && now_ns(CLOCK_MONOTONIC) - t->gone_ns > OOM_SECONDS * 1000000000ull) {
+		oom_listener_forget(ooms);
+		return;
+	}
+	t->ending.known = false;
+	/* The kernel may not keep it. */
+	t->exit_reported = true;
+	t->reported_code = SIGKILL;
+}
+
+/*
  * The kernel's word counts more than that of the program, which names the thread, however: that is used if both agree.
  */
 static void settle_ending(struct target *t)
@@ -203,6 +241,7 @@ static void settle_ending(struct target *t)
 		ops->ending(t->ring.source, &said);
 	if (said.known && (!t->ending.known || t->ending.status == said.status))
 		t->ending = said;
+	settle_kill(t);
 }
 
 const struct ending *target_ending(struct target *t)
@@ -339,6 +378,18 @@ void target_gone(struct target *t)
 	limit_history(t->all, t->owner);
 }
 
+/* Records that SIGKILL has ended a thread: the killer names one of a process, not always the first. */
+static void note_killed(struct target *t, pid_t tid)
+{
+	const struct target_list *all = t->all;
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+	for (size_t i = 0; i < VICTIMS; i++)
+		t->oom_killed |= all->victims[i].tid == tid && now - all->victims[i].time < OOM_SECONDS * 1000000000ull;
+	if (array_reserve(t->killed, t->n_killed, &t->killed_room) == 0)
+		t->killed[t->n_killed++] = tid;
+}
+
 static void take_uid_change(struct target_list *all, const struct exit_event *e)
 {
 	struct target *t;
@@ -361,6 +412,8 @@ void target_list_take_event(struct target_list *all, const struct exit_event *e)
 	TAILQ_FOREACH (t, &all->list, link) {
 		if (t->pid != e->pid || t->replaced || t->ending.known)
 			continue;
+		if (!e->dumps && e->code == SIGKILL)
+			note_killed(t, e->tid);
 		if (e->dumps) {
 			t->dumped_tid = e->tid;
 		} else if (!t->exit_reported || !WIFSIGNALED(t->reported_code)) {
@@ -374,6 +427,46 @@ void target_list_take_event(struct target_list *all, const struct exit_event *e)
 		if (t->ending.known)
 			log_gone(t);
 	}
+}
+
+static void settle_late(struct target *t)
+{
+	if (t->ring.state != RING_GONE || t->ending.known || t->replaced)
+		return;
+	settle_ending(t);
+	if (t->ending.known)
+		log_gone(t);
+}
+
+/* True if the process has this thread, or SIGKILL has ended that. */
+static bool has_thread(const struct target *t, pid_t tid)
+{
+	char path[48];
+
+	if (t->pid == tid)
+		return true;
+	for (size_t i = 0; i < t->n_killed; i++)
+		if (t->killed[i] == tid)
+			return true;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)t->pid, (int)tid);
+	return t->ring.state != RING_GONE && access(path, F_OK) == 0;
+}
+
+void target_list_take_oom(struct target_list *all, pid_t tid)
+{
+	struct target *t;
+	bool found = false;
+
+	if (all->o.exits)
+		exit_listener_read(all->o.exits);
+	TAILQ_FOREACH (t, &all->list, link)
+		if (!t->ending.known && !t->replaced && has_thread(t, tid))
+			t->oom_killed = found = true;
+	if (!found)
+		all->victims[all->n_victims++ % VICTIMS] = (struct victim){ tid, now_ns(CLOCK_MONOTONIC) };
+	/* Those that waited for the message, or to learn that there is none. */
+	TAILQ_FOREACH (t, &all->list, link)
+		settle_late(t);
 }
 
 /* Subscribes to the exit events of the processes whose endings are not known yet. */
@@ -461,6 +554,9 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 	}
 	memcpy(t->arguments, info->arguments, info->arguments_size);
 	t->arguments_size = info->arguments_size;
+	/* Kills before this are not of it, but of a process that had its number. */
+	if (all->o.ooms)
+		oom_listener_read(all->o.ooms);
 	/* A process registers again after execve(); the target of the earlier program becomes history. */
 	TAILQ_FOREACH (old, &all->list, link)
 		if (old->pid == t->pid && old->ring.state != RING_GONE) {

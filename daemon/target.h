@@ -12,6 +12,7 @@
 
 #include "daemon/exit-listener.h"
 #include "daemon/ledger.h"
+#include "daemon/oom-listener.h"
 #include "daemon/program-notes.h"
 #include "daemon/ring.h"
 #include "daemon/settings.h"
@@ -45,7 +46,10 @@ struct target {
 	 */
 	bool exit_reported;
 	int reported_code;
-	pid_t dumped_tid;          /* the thread that dumped core; 0: none */
+	pid_t dumped_tid; /* the thread that dumped core; 0: none */
+	bool oom_killed;  /* the kernel's out-of-memory killer has ended it */
+	pid_t *killed;    /* threads that SIGKILL has ended */
+	size_t n_killed, killed_room;
 	bool listed;               /* in the list */
 	uint64_t cost_ns, held_ns; /* of overhead.h: processor time, which decays; since when the target is paused */
 	bool held;                 /* paused by overhead.h, since recording it cost too much */
@@ -84,6 +88,7 @@ struct target_list_options {
 	struct workqueue *capture_queue;
 	struct ledger *ledger;
 	struct exit_listener *exits; /* or NULL */
+	struct oom_listener *ooms;   /* or NULL */
 	/* Called when a process has ended, and a second time if its exit status becomes known later. */
 	void (*ended)(void *data, struct target *t);
 	/* Called when a target was armed or disarmed, or has ended, and a second time as ended(). May be NULL. */
@@ -100,6 +105,9 @@ void target_list_update(struct target_list *all);
 
 /* Records an event of the process connector: the end of a thread, or its change to other uids. */
 void target_list_take_event(struct target_list *all, const struct exit_event *e);
+
+/* Records that the kernel's out-of-memory killer has ended the process of this thread. */
+void target_list_take_oom(struct target_list *all, pid_t tid);
 
 struct target_info {
 	pid_t pid, parent;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * csight-kernel copies the code that the kernel executes for csightd, which has no right to read the kernel's memory
- * (kernel-copy.h, protocol.h). It accepts requests of root alone, or of its own user, and ends when it is idle.
+ * csight-kernel copies the code that the kernel executes for csightd, which has no right to read the kernel's memory,
+ * and opens the kernel's log for it (kernel-copy.h, protocol.h). It accepts requests of root alone, or of its own user,
+ * and ends when it is idle.
  */
 #include "config.h"
 
+#include <fcntl.h>
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
@@ -35,7 +37,12 @@ static void serve(int client, const char *dir)
 	n = io_receive_fds(client, &request, sizeof(request), NULL, &none, 0);
 	if (n != sizeof(request) || request.version != KERNEL_VERSION)
 		return;
-	answer.rc = kernel_copy_make(dir, &copy, &why);
+	if (request.wanted == KERNEL_FOR_LOG) {
+		copy.fd = open(KERNEL_LOG, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		answer.rc = copy.fd < 0 ? -errno : 0;
+	} else {
+		answer.rc = kernel_copy_make(dir, &copy, &why);
+	}
 	answer.size = copy.size;
 	answer.start = copy.start;
 	answer.length = copy.length;
@@ -67,7 +74,7 @@ static void usage(void)
 {
 	puts("usage: csight-kernel [--socket PATH] [--proc DIR]\n"
 	     "\n"
-	     "Copies the kernel's code for csightd. Without --socket, systemd passes the socket.\n"
+	     "Copies the kernel's code for csightd, and opens its log. Without --socket, systemd passes the socket.\n"
 	     "\n"
 	     "  --socket PATH  listen there\n"
 	     "  --proc DIR     where kcore and kallsyms are (default: /proc)\n"

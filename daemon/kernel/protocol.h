@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What csightd and csight-kernel send each other: one request on a connection, one answer, with a sealed memfd if rc
- * is 0. Both are of one version of csightd.
+ * What csightd and csight-kernel send each other: one request on a connection, one answer, with a descriptor if rc is
+ * 0: a sealed memfd with the kernel's code, or the kernel's log. Both are of one version of csightd.
  */
 #ifndef CSIGHT_DAEMON_KERNEL_PROTOCOL_H
 #define CSIGHT_DAEMON_KERNEL_PROTOCOL_H
 
 #include <stdint.h>
 
-enum { KERNEL_VERSION = 1, KERNEL_WHY_MAX = 256, KERNEL_COPY_MAX = 512 << 20 };
+enum { KERNEL_VERSION = 2, KERNEL_WHY_MAX = 256, KERNEL_COPY_MAX = 512 << 20 };
+
+#define KERNEL_LOG "/dev/kmsg"
+
+enum kernel_wanted { KERNEL_FOR_CODE, KERNEL_FOR_LOG };
 
 struct kernel_request {
 	uint32_t version;
+	uint32_t wanted; /* enum kernel_wanted */
 };
 
 struct kernel_response {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "daemon/daemon.h"
 #include "daemon/trigger/trigger-private.h"
 #include "lib/base/escape.h"
 #include "lib/code/syscalls.h"
@@ -79,6 +80,12 @@ static int check_source(const struct trigger *t, const struct trigger_condition 
 	const struct capture_watching *w = watching_of(t);
 	uint32_t limits = 0;
 
+	if (c->event == TRIGGER_OOM && !t->all->o.daemon->ooms)
+		return reason_set(
+		    why, -EOPNOTSUPP,
+		    "oom: csightd cannot read the kernel's log, which names the processes that the "
+		    "out-of-memory killer has ended; run it with CAP_SYSLOG, or csight-kernel beside it, in "
+		    "the initial PID namespace");
 	if (trigger_condition_of_end(c))
 		return 0;
 	if (!w)
@@ -129,7 +136,7 @@ static struct emu_watch watch_of(const struct trigger *t, const struct trigger_p
 	static const enum emu_watch_kind kinds[] = {
 		[TRIGGER_FUNCTION] = EMU_WATCH_POINT, [TRIGGER_ADDRESS] = EMU_WATCH_POINT,
 		[TRIGGER_LINE] = EMU_WATCH_POINT,     [TRIGGER_SYSCALL] = EMU_WATCH_SYSCALL,
-		[TRIGGER_SIGNAL] = EMU_WATCH_SIGNAL,  [TRIGGER_EXIT_STATUS] = EMU_WATCH_NONE,
+		[TRIGGER_SIGNAL] = EMU_WATCH_SIGNAL,  [TRIGGER_OOM] = EMU_WATCH_NONE,
 	};
 	const struct trigger_condition *c = &t->spec.conditions[p->condition];
 	enum emu_watch_kind call = p->ends.go ? EMU_WATCH_GO_CALL : EMU_WATCH_CALL;

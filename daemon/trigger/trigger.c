@@ -225,6 +225,8 @@ static bool ended_as_wanted(const struct trigger_condition *c, const struct endi
 		return true;
 	case TRIGGER_CRASH:
 		return e->known && WIFSIGNALED(e->status);
+	case TRIGGER_OOM:
+		return e->known && e->oom;
 	case TRIGGER_EXIT_STATUS:
 		return e->known && WIFEXITED(e->status) && (uint64_t)WEXITSTATUS(e->status) == c->number;
 	default:

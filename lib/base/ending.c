@@ -28,6 +28,8 @@ void ending_text(const struct ending *e, char ret[ENDING_TEXT_SIZE])
 	signal_text(WTERMSIG(e->status), ret);
 	memmove(ret + sizeof(died) - 1, ret, strlen(ret) + 1);
 	memcpy(ret, died, sizeof(died) - 1);
+	if (e->oom)
+		strcat(ret, " (out of memory)");
 }
 
 json_object *ending_json(const struct ending *e)
@@ -43,6 +45,8 @@ json_object *ending_json(const struct ending *e)
 		signal_text(WTERMSIG(e->status), text);
 		json_add_str(o, "signal", text);
 	}
+	if (e->oom)
+		json_add_bool(o, "oom", true);
 	if (e->tid)
 		json_add_u64(o, "tid", e->tid);
 	return o;
@@ -58,6 +62,8 @@ int ending_parse(json_object *o, struct ending *ret)
 	if (json_get_u64(o, "tid", &tid) == -EINVAL || tid > UINT32_MAX)
 		return -EBADMSG;
 	e.tid = (uint32_t)tid;
+	if (json_get_bool(o, "oom", &e.oom) == -EINVAL)
+		return -EBADMSG;
 	if (json_get_u64(o, "status", &status) == 0 && status <= UINT8_MAX) {
 		e.status = (int)status << 8;
 		*ret = e;

@@ -22,7 +22,7 @@ enum value_kind {
 	VALUE_GROUP
 };
 
-static const char all_events[] = "function, address, line, syscall, signal, crash, exit or exit-status";
+static const char all_events[] = "function, address, line, syscall, signal, crash, exit, exit-status or oom";
 
 static const char *const groups[] = { [TRIGGER_TREE] = "tree", [TRIGGER_CGROUP] = "cgroup", [TRIGGER_UNIT] = "unit" };
 
@@ -31,16 +31,17 @@ static const struct {
 	enum trigger_event event; /* TRIGGER_NONE: a rule, longer-than, within, or or, or and */
 	enum value_kind kind;
 } keys[] = {
-	{ "function", TRIGGER_FUNCTION, VALUE_TEXT },  { "address", TRIGGER_ADDRESS, VALUE_ADDRESS },
-	{ "line", TRIGGER_LINE, VALUE_LINE },          { "syscall", TRIGGER_SYSCALL, VALUE_TEXT },
-	{ "signal", TRIGGER_SIGNAL, VALUE_SIGNAL },    { "crash", TRIGGER_CRASH, VALUE_NONE },
-	{ "exit", TRIGGER_EXIT, VALUE_NONE },          { "exit-status", TRIGGER_EXIT_STATUS, VALUE_STATUS },
-	{ "longer-than", TRIGGER_NONE, VALUE_LENGTH }, { "or", TRIGGER_NONE, VALUE_NONE },
-	{ "and", TRIGGER_NONE, VALUE_NONE },           { "within", TRIGGER_NONE, VALUE_TIME },
-	{ "once", TRIGGER_NONE, VALUE_NONE },          { "max", TRIGGER_NONE, VALUE_COUNT },
-	{ "every", TRIGGER_NONE, VALUE_TIME },         { "after", TRIGGER_NONE, VALUE_TIME },
-	{ "min-history", TRIGGER_NONE, VALUE_TIME },   { "keep", TRIGGER_NONE, VALUE_COUNT },
-	{ "group", TRIGGER_NONE, VALUE_GROUP },        { "exec", TRIGGER_NONE, VALUE_TEXT },
+	{ "function", TRIGGER_FUNCTION, VALUE_TEXT }, { "address", TRIGGER_ADDRESS, VALUE_ADDRESS },
+	{ "line", TRIGGER_LINE, VALUE_LINE },         { "syscall", TRIGGER_SYSCALL, VALUE_TEXT },
+	{ "signal", TRIGGER_SIGNAL, VALUE_SIGNAL },   { "crash", TRIGGER_CRASH, VALUE_NONE },
+	{ "exit", TRIGGER_EXIT, VALUE_NONE },         { "exit-status", TRIGGER_EXIT_STATUS, VALUE_STATUS },
+	{ "oom", TRIGGER_OOM, VALUE_NONE },           { "longer-than", TRIGGER_NONE, VALUE_LENGTH },
+	{ "or", TRIGGER_NONE, VALUE_NONE },           { "and", TRIGGER_NONE, VALUE_NONE },
+	{ "within", TRIGGER_NONE, VALUE_TIME },       { "once", TRIGGER_NONE, VALUE_NONE },
+	{ "max", TRIGGER_NONE, VALUE_COUNT },         { "every", TRIGGER_NONE, VALUE_TIME },
+	{ "after", TRIGGER_NONE, VALUE_TIME },        { "min-history", TRIGGER_NONE, VALUE_TIME },
+	{ "keep", TRIGGER_NONE, VALUE_COUNT },        { "group", TRIGGER_NONE, VALUE_GROUP },
+	{ "exec", TRIGGER_NONE, VALUE_TEXT },
 };
 
 static int find_key(const char *name)

@@ -11,6 +11,7 @@
  *	crash
  *	exit
  *	exit-status N
+ *	oom
  *
  * Between conditions is the key or: each hit of one is a hit of the trigger. Or it is the key and, with the key within
  * TIME: a hit of one is a hit of the trigger if each other one has been hit in this time before it, since the last hit
@@ -42,6 +43,7 @@ enum trigger_event {
 	TRIGGER_CRASH,
 	TRIGGER_EXIT,
 	TRIGGER_EXIT_STATUS,
+	TRIGGER_OOM,
 };
 
 /* Of which processes besides its own a trigger takes snapshots: those of the same tree, control group or unit. */
@@ -110,7 +112,8 @@ static inline bool trigger_condition_named(const struct trigger_condition *c)
 /* True for the events that are the end of the process. */
 static inline bool trigger_condition_of_end(const struct trigger_condition *c)
 {
-	return c->event == TRIGGER_CRASH || c->event == TRIGGER_EXIT || c->event == TRIGGER_EXIT_STATUS;
+	return c->event == TRIGGER_CRASH || c->event == TRIGGER_EXIT || c->event == TRIGGER_EXIT_STATUS ||
+	       c->event == TRIGGER_OOM;
 }
 
 #endif

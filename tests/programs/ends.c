@@ -135,6 +135,18 @@ static apart void killed(int n)
 	kill(getpid(), SIGKILL);
 }
 
+static apart void grows(int n)
+{
+	enum { SIZE = 1 << 20 };
+
+	for (;;) {
+		char *more = malloc(SIZE);
+
+		count(n);
+		memset(more, n, SIZE); /* grows */
+	}
+}
+
 static void handle(int signal)
 {
 	sum += signal;
@@ -164,6 +176,21 @@ static apart void threaded(int n)
 	count(n);
 }
 
+static void *grow_in_thread(void *argument)
+{
+	grows(2);
+	return argument;
+}
+
+static apart void leaderless(int n)
+{
+	pthread_t thread;
+
+	count(n);
+	pthread_create(&thread, NULL, grow_in_thread, NULL);
+	pthread_exit(NULL);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(int n);
@@ -181,6 +208,8 @@ static const struct {
 	     { "exits", exits },
 	     { "terminates", terminates },
 	     { "killed", killed },
+	     { "grows", grows },
+	     { "leaderless", leaderless },
 	     { "handled", handled },
 	     { "threaded", threaded } };
 

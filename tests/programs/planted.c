@@ -3,7 +3,7 @@
  * Plants events for triggers of real trace units, and counts them itself. Waits for a line on standard input, plants,
  * prints what it planted, waits again, and ends.
  *
- * usage: planted [storm SECONDS | signals N | pairs N NS | exit STATUS | crash | abort]
+ * usage: planted [storm SECONDS | signals N | pairs N NS | exit STATUS | crash | abort | grow]
  *
  * Prints: calls of marked(); calls of request(), of which as many returned, and of these at least and at most as many
  * were longer than LIMIT by its own clock; the same for sleeps; signals. A call is at least as long as what it measures
@@ -226,6 +226,14 @@ static void call_in_pairs(void)
 	printf("%lu %lu %lu\n", (unsigned long)marks, (unsigned long)answers, (unsigned long)signals);
 }
 
+static apart void grow(size_t size)
+{
+	char *more = malloc(size);
+
+	memset(more, 1, size);
+	sink += (uint64_t)more[size - 1];
+}
+
 static void wait_for_line(void)
 {
 	char c;
@@ -270,5 +278,7 @@ int main(int argc, char **argv)
 		*(volatile int *)NULL = 1;
 	if (strcmp(how, "abort") == 0)
 		abort();
+	while (strcmp(how, "grow") == 0)
+		grow(1 << 20);
 	return argc > 2 ? atoi(argv[2]) : 0;
 }

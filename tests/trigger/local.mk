@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += tests/trigger/unit-spec
 tests_trigger_unit_spec_LDADD = lib/trigger/libtrigger.la lib/base/libbase.la
-TESTS += tests/trigger/unit-spec tests/trigger/triggers.test tests/trigger/sections.test tests/trigger/group.test tests/trigger/exec.test \
-	tests/trigger/goroutines.test
-EXTRA_DIST += tests/trigger/exec.test tests/trigger/goroutines.test tests/trigger/sections.test tests/trigger/group.test tests/trigger/triggers.test tests/trigger/marked
+TESTS += tests/trigger/unit-spec tests/trigger/triggers.test tests/trigger/oom.test tests/trigger/sections.test tests/trigger/group.test \
+	tests/trigger/exec.test tests/trigger/goroutines.test
+EXTRA_DIST += tests/trigger/exec.test tests/trigger/goroutines.test tests/trigger/oom.test tests/trigger/sections.test tests/trigger/group.test tests/trigger/triggers.test tests/trigger/marked

@@ -105,7 +105,7 @@ static int receive_copy(int server, struct capture_kernel *ret, struct reason *w
 
 int kernel_code_update(struct kernel_code *k, struct reason *why)
 {
-	const struct kernel_request request = { KERNEL_VERSION };
+	const struct kernel_request request = { KERNEL_VERSION, KERNEL_FOR_CODE };
 	_cleanup_close_ int server = -1;
 	struct capture_kernel copy;
 	char key[DIGEST_TEXT];
