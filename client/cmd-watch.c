@@ -26,6 +26,7 @@ static const struct verb_option options[] = {
 	{ "address", 0, "ADDRESS", "control reaches an address" },
 	{ "line", 0, "FILE:N", "control reaches a source line" },
 	{ "syscall", 0, "NAME", "a system call; needs --longer-than" },
+	{ "off-cpu-longer-than", 0, "TIME", "a thread was off the processor for longer than this, or than p99" },
 	{ "longer-than", 0, "TIME", "the call takes longer than this (5ms), or than p99 of the last minute" },
 	{ "signal", 0, "NAME", "a signal is delivered" },
 	{ "crash", 0, NULL, "a signal ends the process" },

@@ -23,7 +23,7 @@ static void run_drain(struct work *w)
 
 static void add_events(struct trace_units *u)
 {
-	struct timeval period = { 0, PERF_DRAIN_MS * 1000 };
+	struct timeval period = { 0, perf_machine_drain_ms(u->machine) * 1000 };
 
 	event_add(u->readable, NULL);
 	event_add(u->timer, &period);

@@ -49,6 +49,7 @@ static int derive(struct trigger *t, unsigned condition, const struct trigger_pl
 			return reason_set(why, -EOPNOTSUPP, "there is no system call \"%s\" on arm64", esc(c->value));
 		place.place = (uint64_t)rc;
 		return add_place(t, &place, why);
+	case TRIGGER_OFF_CPU:
 	case TRIGGER_SIGNAL:
 	case TRIGGER_ADDRESS:
 		return add_place(t, &place, why);
@@ -98,7 +99,8 @@ static int check_source(const struct trigger *t, const struct trigger_condition 
 		return reason_set(why, -EOPNOTSUPP,
 				  "the program runs under an older csight-etm.so, which cannot measure "
 				  "calls of goroutines; start it again");
-	if (c->timed && c->longer_than == TRIGGER_P99 && limits & EMU_CANNOT_P99)
+	if ((c->timed && c->longer_than == TRIGGER_P99 && limits & EMU_CANNOT_P99) ||
+	    (c->event == TRIGGER_OFF_CPU && limits & EMU_CANNOT_OFF_CPU))
 		return reason_set(why, -EOPNOTSUPP, "the program runs under an older csight-etm.so; start it again");
 	if ((c->timed || c->event == TRIGGER_SIGNAL) && limits & EMU_CANNOT_READ_REGISTERS)
 		return reason_set(why, -EOPNOTSUPP, "this QEMU does not export its registers; use version 7.2");
@@ -134,9 +136,10 @@ int trigger_places_derive(struct trigger *t, const struct trigger_place *given, 
 static struct emu_watch watch_of(const struct trigger *t, const struct trigger_place *p)
 {
 	static const enum emu_watch_kind kinds[] = {
-		[TRIGGER_FUNCTION] = EMU_WATCH_POINT, [TRIGGER_ADDRESS] = EMU_WATCH_POINT,
-		[TRIGGER_LINE] = EMU_WATCH_POINT,     [TRIGGER_SYSCALL] = EMU_WATCH_SYSCALL,
-		[TRIGGER_SIGNAL] = EMU_WATCH_SIGNAL,  [TRIGGER_OOM] = EMU_WATCH_NONE,
+		[TRIGGER_FUNCTION] = EMU_WATCH_POINT,  [TRIGGER_ADDRESS] = EMU_WATCH_POINT,
+		[TRIGGER_LINE] = EMU_WATCH_POINT,      [TRIGGER_SYSCALL] = EMU_WATCH_SYSCALL,
+		[TRIGGER_OFF_CPU] = EMU_WATCH_OFF_CPU, [TRIGGER_SIGNAL] = EMU_WATCH_SIGNAL,
+		[TRIGGER_OOM] = EMU_WATCH_NONE,
 	};
 	const struct trigger_condition *c = &t->spec.conditions[p->condition];
 	enum emu_watch_kind call = p->ends.go ? EMU_WATCH_GO_CALL : EMU_WATCH_CALL;

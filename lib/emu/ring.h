@@ -128,6 +128,8 @@ enum emu_watch_kind {
 	EMU_WATCH_SIGNAL,  /* a signal is delivered to a handler, or ends the program */
 	EMU_WATCH_JOIN,    /* several other watches have hits within a time */
 	EMU_WATCH_GO_CALL, /* the same as EMU_WATCH_CALL, of a function of Go (lib/emu/watch-goroutines.h) */
+	EMU_WATCH_OFF_CPU, /* a thread is off the processor for longer than a limit: in the emulator, in a system call
+			    */
 };
 
 /* Longer than the 99th percentile of the calls of the last minute (lib/base/quantile.h) of this watch and program. */
@@ -162,7 +164,7 @@ struct emu_watch_count {
 
 enum emu_hit_how {
 	EMU_HIT_REACHED,
-	EMU_HIT_RETURNED, /* a call, by a return */
+	EMU_HIT_RETURNED, /* a call, by a return; or a thread to the processor */
 	EMU_HIT_LEFT,     /* a call, by an exception, longjmp(), or a panic of Go that is recovered */
 	EMU_HIT_ENDED,    /* a call, by the end of its thread; or a signal that ended the program */
 };
@@ -175,7 +177,10 @@ struct emu_hit {
 	uint32_t held, reserved; /* held: it froze the rings */
 };
 
-/* EMU_KNOWS_…: the plugin knows EMU_LONGER_THAN_P99, EMU_WATCH_JOIN, or EMU_WATCH_GO_CALL, which older ones do not. */
+/*
+ * EMU_KNOWS_…: the plugin knows EMU_LONGER_THAN_P99, EMU_WATCH_JOIN, EMU_WATCH_GO_CALL, or EMU_WATCH_OFF_CPU, which
+ * older ones do not.
+ */
 enum {
 	EMU_CANNOT_RETRANSLATE = 1,
 	EMU_CANNOT_READ_REGISTERS = 2,
@@ -185,6 +190,8 @@ enum {
 	EMU_CANNOT_JOIN = 32,
 	EMU_KNOWS_GO_CALLS = 64,
 	EMU_CANNOT_GO_CALLS = 128,
+	EMU_KNOWS_OFF_CPU = 256,
+	EMU_CANNOT_OFF_CPU = 512,
 };
 
 struct emu_watching {

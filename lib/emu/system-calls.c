@@ -120,8 +120,10 @@ static void end_call(struct traced_thread *t, int64_t number, int64_t result)
 
 	tracing_set_forward(t, thread_clock_return(&t->clock, &r, t->entered, &t->split));
 	t->has_split = true;
+	/* By the virtual clock a thread does not wait for a CPU. */
 	if (tracing.watching_syscalls)
-		watch_syscall(t, number, tracing_time(t) - t->entered);
+		watch_syscall(t, number, tracing_time(t) - t->entered,
+			      t->split.blocked + (tracing.options.clock == EMU_CLOCK_WALL ? t->split.preempted : 0));
 }
 
 static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)

@@ -471,7 +471,7 @@ static void read_list(struct stale *stale)
 		struct emu_watch fresh = w->watches[i];
 
 		replace_entry(i, &fresh, stale);
-		syscalls |= fresh.kind == EMU_WATCH_SYSCALL;
+		syscalls |= fresh.kind == EMU_WATCH_SYSCALL || fresh.kind == EMU_WATCH_OFF_CPU;
 		signals |= fresh.kind == EMU_WATCH_SIGNAL;
 	}
 	atomic_store(&tracing.watching_syscalls, syscalls);
@@ -485,7 +485,7 @@ static bool can_retranslate(void)
 
 void watch_begin(void)
 {
-	tracing.shared.watching->limits = EMU_KNOWS_P99 | EMU_KNOWS_JOINS | EMU_KNOWS_GO_CALLS |
+	tracing.shared.watching->limits = EMU_KNOWS_P99 | EMU_KNOWS_JOINS | EMU_KNOWS_GO_CALLS | EMU_KNOWS_OFF_CPU |
 					  (can_retranslate() ? 0 : EMU_CANNOT_RETRANSLATE) |
 					  (guest_has_registers() ? 0 : EMU_CANNOT_READ_REGISTERS);
 }
@@ -529,14 +529,17 @@ void watch_forked(void)
 	atomic_store(&tracing.watching_signals, false);
 }
 
-void watch_syscall(struct traced_thread *t, int64_t number, uint64_t ns)
+void watch_syscall(struct traced_thread *t, int64_t number, uint64_t ns, uint64_t off_ns)
 {
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++) {
-		if (!atomic_load(&serials[i]) || list[i].kind != EMU_WATCH_SYSCALL || list[i].place != (uint64_t)number)
+		bool is = list[i].kind == EMU_WATCH_SYSCALL && list[i].place == (uint64_t)number;
+		bool off = list[i].kind == EMU_WATCH_OFF_CPU && off_ns > 0;
+
+		if (!atomic_load(&serials[i]) || (!is && !off))
 			continue;
 		atomic_fetch_add(&tracing.shared.watching->counts[i].measured, 1);
-		if (is_long(i, ns))
-			record_hit(t, i, EMU_HIT_RETURNED, ns);
+		if (is_long(i, off ? off_ns : ns))
+			record_hit(t, i, EMU_HIT_RETURNED, off ? off_ns : ns);
 	}
 }
 

@@ -33,8 +33,8 @@ qemu_plugin_vcpu_udata_cb_t watch_instrument(struct qemu_plugin_tb *tb, struct t
 /* Follows a thread in which watched calls are open from a block to address, and ends the calls that it has left. */
 void watch_step(struct traced_thread *t, const struct traced_block *before, uint64_t address);
 
-/* Handles the return of the thread from a system call that took ns. */
-void watch_syscall(struct traced_thread *t, int64_t number, uint64_t ns);
+/* Handles the return of the thread from a system call that took ns, for off_ns of which the thread was off the CPU. */
+void watch_syscall(struct traced_thread *t, int64_t number, uint64_t ns, uint64_t off_ns);
 
 /* Records that the thread has set the stack of its signal handlers. */
 void watch_signal_stack(struct traced_thread *t, uint64_t address);

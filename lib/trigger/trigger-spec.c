@@ -22,7 +22,8 @@ enum value_kind {
 	VALUE_GROUP
 };
 
-static const char all_events[] = "function, address, line, syscall, signal, crash, exit, exit-status or oom";
+static const char all_events[] =
+    "function, address, line, syscall, off-cpu-longer-than, signal, crash, exit, exit-status or oom";
 
 static const char *const groups[] = { [TRIGGER_TREE] = "tree", [TRIGGER_CGROUP] = "cgroup", [TRIGGER_UNIT] = "unit" };
 
@@ -31,16 +32,27 @@ static const struct {
 	enum trigger_event event; /* TRIGGER_NONE: a rule, longer-than, within, or or, or and */
 	enum value_kind kind;
 } keys[] = {
-	{ "function", TRIGGER_FUNCTION, VALUE_TEXT }, { "address", TRIGGER_ADDRESS, VALUE_ADDRESS },
-	{ "line", TRIGGER_LINE, VALUE_LINE },         { "syscall", TRIGGER_SYSCALL, VALUE_TEXT },
-	{ "signal", TRIGGER_SIGNAL, VALUE_SIGNAL },   { "crash", TRIGGER_CRASH, VALUE_NONE },
-	{ "exit", TRIGGER_EXIT, VALUE_NONE },         { "exit-status", TRIGGER_EXIT_STATUS, VALUE_STATUS },
-	{ "oom", TRIGGER_OOM, VALUE_NONE },           { "longer-than", TRIGGER_NONE, VALUE_LENGTH },
-	{ "or", TRIGGER_NONE, VALUE_NONE },           { "and", TRIGGER_NONE, VALUE_NONE },
-	{ "within", TRIGGER_NONE, VALUE_TIME },       { "once", TRIGGER_NONE, VALUE_NONE },
-	{ "max", TRIGGER_NONE, VALUE_COUNT },         { "every", TRIGGER_NONE, VALUE_TIME },
-	{ "after", TRIGGER_NONE, VALUE_TIME },        { "min-history", TRIGGER_NONE, VALUE_TIME },
-	{ "keep", TRIGGER_NONE, VALUE_COUNT },        { "group", TRIGGER_NONE, VALUE_GROUP },
+	{ "function", TRIGGER_FUNCTION, VALUE_TEXT },
+	{ "address", TRIGGER_ADDRESS, VALUE_ADDRESS },
+	{ "line", TRIGGER_LINE, VALUE_LINE },
+	{ "syscall", TRIGGER_SYSCALL, VALUE_TEXT },
+	{ "off-cpu-longer-than", TRIGGER_OFF_CPU, VALUE_LENGTH },
+	{ "signal", TRIGGER_SIGNAL, VALUE_SIGNAL },
+	{ "crash", TRIGGER_CRASH, VALUE_NONE },
+	{ "exit", TRIGGER_EXIT, VALUE_NONE },
+	{ "exit-status", TRIGGER_EXIT_STATUS, VALUE_STATUS },
+	{ "oom", TRIGGER_OOM, VALUE_NONE },
+	{ "longer-than", TRIGGER_NONE, VALUE_LENGTH },
+	{ "or", TRIGGER_NONE, VALUE_NONE },
+	{ "and", TRIGGER_NONE, VALUE_NONE },
+	{ "within", TRIGGER_NONE, VALUE_TIME },
+	{ "once", TRIGGER_NONE, VALUE_NONE },
+	{ "max", TRIGGER_NONE, VALUE_COUNT },
+	{ "every", TRIGGER_NONE, VALUE_TIME },
+	{ "after", TRIGGER_NONE, VALUE_TIME },
+	{ "min-history", TRIGGER_NONE, VALUE_TIME },
+	{ "keep", TRIGGER_NONE, VALUE_COUNT },
+	{ "group", TRIGGER_NONE, VALUE_GROUP },
 	{ "exec", TRIGGER_NONE, VALUE_TEXT },
 };
 
@@ -164,6 +176,16 @@ static struct trigger_condition *last_condition(struct trigger_spec *s)
 	return &s->conditions[s->joins];
 }
 
+/* Sets the limit of the condition. */
+static int set_limit(struct trigger_condition *c, uint64_t limit, struct reason *why)
+{
+	if (c->event == TRIGGER_OFF_CPU && c->timed)
+		return reason_set(why, -EINVAL, "longer-than does not go with off-cpu-longer-than, which is a limit");
+	c->timed = true;
+	c->longer_than = limit;
+	return 0;
+}
+
 static int set_event(struct trigger_spec *s, enum trigger_event event, const char *value, uint64_t number,
 		     struct reason *why)
 {
@@ -175,6 +197,8 @@ static int set_event(struct trigger_spec *s, enum trigger_event event, const cha
 	if (value && strlen(value) >= sizeof(c->value))
 		return refuse_value(event_name(event), VALUE_TEXT, value, why);
 	c->event = event;
+	if (event == TRIGGER_OFF_CPU)
+		return set_limit(c, number, why);
 	c->number = number;
 	strcpy(c->value, value ? value : "");
 	return 0;
@@ -210,10 +234,7 @@ static int set_exec(struct trigger_spec *s, const char *command, struct reason *
 
 static void set_rule(struct trigger_spec *s, const char *key, uint64_t number)
 {
-	if (strcmp(key, "longer-than") == 0) {
-		last_condition(s)->timed = true;
-		last_condition(s)->longer_than = number;
-	} else if (strcmp(key, "within") == 0) {
+	if (strcmp(key, "within") == 0) {
 		s->within = number;
 	} else if (strcmp(key, "once") == 0 || strcmp(key, "max") == 0) {
 		s->limited = true;
@@ -248,6 +269,8 @@ int trigger_spec_set(struct trigger_spec *s, const char *key, const char *value,
 		return set_event(s, keys[k].event, keys[k].kind == VALUE_NONE ? NULL : value, number, why);
 	if (strcmp(key, "or") == 0 || strcmp(key, "and") == 0)
 		return set_join(s, key, why);
+	if (strcmp(key, "longer-than") == 0)
+		return set_limit(last_condition(s), number, why);
 	if (strcmp(key, "within") == 0 && number == 0)
 		return reason_set(why, -EINVAL, "within: \"%s\" is no time in which several hits fit", esc(value));
 	if (strcmp(key, "keep") == 0 && (number == 0 || number > TRIGGER_KEEP_MAX))
@@ -261,7 +284,7 @@ int trigger_spec_set(struct trigger_spec *s, const char *key, const char *value,
 
 static int check_condition(const struct trigger_condition *c, struct reason *why)
 {
-	if (c->timed && c->event != TRIGGER_FUNCTION && c->event != TRIGGER_SYSCALL)
+	if (c->timed && c->event != TRIGGER_FUNCTION && c->event != TRIGGER_SYSCALL && c->event != TRIGGER_OFF_CPU)
 		return reason_set(why, -EINVAL, "longer-than is for function and syscall; %s takes no time",
 				  event_name(c->event));
 	if (c->event == TRIGGER_SYSCALL && !c->timed)
@@ -320,8 +343,9 @@ int trigger_spec_check(const struct trigger_spec *s, struct reason *why)
 	for (unsigned i = 0; i < trigger_spec_count(s) && rc == 0; i++) {
 		rc = check_condition(&s->conditions[i], why);
 		if (rc == 0 && s->keep && !s->conditions[i].timed)
-			rc = reason_set(why, -EINVAL,
-					"keep is for events with longer-than: it keeps those of the longest durations");
+			rc = reason_set(
+			    why, -EINVAL,
+			    "keep is for events with a limit (longer-than): it keeps those of the longest durations");
 	}
 	if (rc == 0 && s->keep && s->group != TRIGGER_ALONE)
 		rc = reason_set(why, -EINVAL,
@@ -420,11 +444,14 @@ static void put_number(struct buf *b, const char *key, uint64_t n)
 
 static void put_condition(struct buf *b, const struct trigger_condition *c)
 {
-	put_value(b, event_name(c->event), c->value);
+	const char *limit = c->event == TRIGGER_OFF_CPU ? event_name(c->event) : "longer-than";
+
+	if (c->event != TRIGGER_OFF_CPU)
+		put_value(b, event_name(c->event), c->value);
 	if (c->timed && c->longer_than == TRIGGER_P99)
-		put_value(b, "longer-than", "p99");
+		put_value(b, limit, "p99");
 	else if (c->timed)
-		put_time(b, "longer-than", c->longer_than);
+		put_time(b, limit, c->longer_than);
 }
 
 void trigger_condition_text(const struct trigger_condition *c, struct buf *ret)

@@ -7,6 +7,7 @@
  *	address ADDRESS
  *	line FILE:LINE
  *	syscall NAME longer-than TIME|p99
+ *	off-cpu-longer-than TIME|p99
  *	signal NAME
  *	crash
  *	exit
@@ -39,6 +40,7 @@ enum trigger_event {
 	TRIGGER_ADDRESS,
 	TRIGGER_LINE,
 	TRIGGER_SYSCALL,
+	TRIGGER_OFF_CPU,
 	TRIGGER_SIGNAL,
 	TRIGGER_CRASH,
 	TRIGGER_EXIT,
@@ -53,7 +55,7 @@ struct trigger_condition {
 	enum trigger_event event;
 	char value[TRIGGER_VALUE_SIZE]; /* of the event, as text; "": it has none */
 	uint64_t number;                /* the address, signal or status that value is */
-	bool timed;                     /* longer_than is set */
+	bool timed;                     /* longer_than is set, as it is for TRIGGER_OFF_CPU */
 	uint64_t longer_than;           /* ns, or TRIGGER_P99: the 99th percentile of the last minute */
 };
 
@@ -94,7 +96,7 @@ static inline unsigned trigger_spec_count(const struct trigger_spec *s)
 	return s->joins + 1;
 }
 
-/* True if a condition has longer-than: its hits have a duration. */
+/* True if a condition has a limit: its hits have a duration. */
 static inline bool trigger_spec_timed(const struct trigger_spec *s)
 {
 	for (unsigned i = 0; i < trigger_spec_count(s); i++)

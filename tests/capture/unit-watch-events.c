@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * daemon/capture/perf/watch-events.c and watch-places.c on this machine's kernel: a child calls a function in several
- * threads, some of which do not exist yet when it is watched, has signals at its calls, or calls two functions in turn,
- * on two CPUs.
+ * threads, some of which do not exist yet when it is watched, sleeps in them, has signals at its calls, or calls two
+ * functions in turn, on two CPUs.
  */
 #include "config.h"
 
@@ -25,11 +25,22 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "daemon/capture/perf/watch-calls.h"
 #include "daemon/capture/perf/watch-events.h"
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
-enum { CALLS = 50, MANY = 20000, THREADS = 5, TURNS = 6000, TURNS_A_RING = 300, ALARMS_A_RING = 100, ALARM_US = 200 };
+enum {
+	CALLS = 50,
+	MANY = 20000,
+	THREADS = 5,
+	TURNS = 6000,
+	TURNS_A_RING = 300,
+	ALARMS_A_RING = 100,
+	ALARM_US = 200,
+	SLEEPS = 4,
+	SLEEP_NS = 20000000
+};
 
 static _Atomic unsigned *calls; /* shared with the child */
 
@@ -78,14 +89,23 @@ static pid_t start_child(int go[2], int ready[2], void (*play)(void))
 	_exit(0);
 }
 
-static void call_in_threads(void)
+static void *sleep_often(void *data)
 {
-	work(NULL);
+	const struct timespec time = { 0, SLEEP_NS };
+
+	for (unsigned i = 0; i < SLEEPS; i++)
+		nanosleep(&time, NULL);
+	return NULL;
+}
+
+static void run_in_threads(void *(*run)(void *data))
+{
+	run(NULL);
 	for (unsigned i = 1; i < THREADS; i++) {
 		pthread_t t;
 
 		/* An event that threads cannot inherit would have this fail. */
-		if (pthread_create(&t, NULL, work, NULL) != 0)
+		if (pthread_create(&t, NULL, run, NULL) != 0)
 			_exit(2);
 		pthread_join(t, NULL);
 	}
@@ -94,6 +114,16 @@ static void call_in_threads(void)
 		_exit(0);
 	}
 	wait(NULL);
+}
+
+static void call_in_threads(void)
+{
+	run_in_threads(work);
+}
+
+static void sleep_in_threads(void)
+{
+	run_in_threads(sleep_often);
 }
 
 /* The rings are large enough for what is not read until then. */
@@ -458,6 +488,54 @@ static const char *missing_for_signals(void)
 	return NULL;
 }
 
+static struct watch_calls away;
+static unsigned waits;
+
+static void on_switch(void *data, const struct watch_sample *s)
+{
+	const struct watch_moment at = { .slot = s->spec->slot, .tid = s->tid, .time = s->time };
+	unsigned unknown = 0;
+	uint64_t ns;
+
+	foreign += s->pid != (uint32_t)child || s->spec->slot != 5 || s->time < last;
+	last = s->time;
+	if (s->out)
+		unknown = watch_calls_enter(&away, &at);
+	else if (watch_calls_leave(&away, &at, &ns, &unknown))
+		waits += ns >= SLEEP_NS;
+	foreign += unknown;
+}
+
+/* Each sleep is a wait, and so is that for a thread that sleeps. */
+static void test_switches(const struct capture_watch_list *list, int poll_fd)
+{
+	int go[2], ready[2], status = 0;
+	struct watch_events *e;
+	struct reason why = { "" };
+	uint64_t more;
+
+	if (!CHECK(pipe2(go, O_CLOEXEC) == 0 && pipe2(ready, O_CLOEXEC) == 0))
+		return;
+	foreign = 0;
+	last = 0;
+	child = start_child(go, ready, sleep_in_threads);
+	pass(ready[0]);
+	e = open_events(list, 5, poll_fd, &why);
+	if (!e) {
+		unit_skip("context switches", why.text);
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+		return;
+	}
+	CHECK(write(go[1], "", 1) == 1 && waitpid(child, &status, 0) == child && status == 0);
+	watch_events_read(&e, 1, on_switch, NULL);
+	CHECK(!watch_events_lost(e, &more) && more == 0);
+	CHECK(waits >= THREADS * SLEEPS + THREADS - 1);
+	CHECK_EQ(foreign, 0);
+	watch_calls_done(&away);
+	watch_events_free(e);
+}
+
 static void test_refused(struct capture_watch_list *list)
 {
 	struct watch_specs specs = { 0 };
@@ -508,5 +586,7 @@ int main(void)
 	} else
 		unit_skip("hits of a breakpoint", "those of this machine have none");
 	test_refused(&list);
+	list.watches[5] = (struct emu_watch){ .kind = EMU_WATCH_OFF_CPU };
+	test_switches(&list, poll_fd);
 	return unit_end();
 }

@@ -4,13 +4,18 @@
  * end in every way: by a return, after a tail call, in a recursion, by an exception, by longjmp(), with their thread,
  * around a fork. Prints how many calls there were, how many of them long, system calls that slept, and signals.
  *
- * usage: events [exit STATUS | crash | abort | spin | measure | requests N SLOW | sleeps N | pairs N NS]
+ * usage: events [exit STATUS | crash | abort | spin | measure | requests N SLOW | sleeps N | waits N | pairs N NS]
  *
  * requests: N calls of planted(), of which SLOW, evenly distributed, are slow, each by another duration; after each it
  * sleeps.
  *
  * sleeps: N times a sleep of 4 ms and one of 1 us. It prints N, then how many of all took more than 2 ms by its own
  * clock.
+ *
+ * waits: N times a wait of 40 ms and one of 1 us, in turns by nanosleep(), ppoll(), futex() and sigtimedwait(), and one
+ * long system call that does not wait; then the same in another thread, for which it waits. It prints how many waits
+ * were long, with that for the thread and that for the line of input, how many of all it was off the processor for
+ * longer than 20 ms by its own clocks, and the longest, in ns.
  *
  * pairs: N times a call of planted() and a signal, in turns in this and in the other order, with the signal in turns in
  * this and in another thread, and then a call of magic_trace_stop_indicator(). It sleeps NS after each of the first
@@ -26,7 +31,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ctime>
 #include <unistd.h>
@@ -213,6 +222,79 @@ static void sleep_often(unsigned long n)
 	calls = n;
 }
 
+/* The time in which this thread was off the processor, by its own clocks. */
+static unsigned long long off_cpu()
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return now() - static_cast<unsigned long long>(t.tv_sec) * 1000000000 -
+	       static_cast<unsigned long long>(t.tv_nsec);
+}
+
+static void note_wait(unsigned long long ns)
+{
+	longs += ns > 20000000;
+	sleeps = ns > sleeps ? ns : sleeps;
+}
+
+/* Waits in one of four ways. */
+static void wait_for(unsigned long way, long ns)
+{
+	const struct timespec t = { 0, ns };
+	static int word;
+	sigset_t none;
+
+	sigemptyset(&none);
+	switch (way % 4) {
+	case 0:
+		nanosleep(&t, nullptr);
+		break;
+	case 1:
+		ppoll(nullptr, 0, &t, nullptr);
+		break;
+	case 2:
+		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &t, nullptr, 0);
+		break;
+	default:
+		sigtimedwait(&none, nullptr, &t);
+	}
+}
+
+static void *wait_often(void *n)
+{
+	static const int random = open("/dev/urandom", O_RDONLY);
+	static char buffer[64 << 20];
+	unsigned long long before;
+
+	for (unsigned long i = 0; i < 2 * *static_cast<unsigned long *>(n); i++) {
+		before = off_cpu();
+		wait_for(i / 2, i % 2 ? 40000000 : 1000);
+		note_wait(off_cpu() - before);
+		calls += i % 2;
+	}
+	before = off_cpu();
+	if (read(random, buffer, sizeof(buffer)) < 0)
+		abort();
+	note_wait(off_cpu() - before);
+	return nullptr;
+}
+
+/* ns: of the wait for the line. */
+static void plant_waits(unsigned long n, unsigned long long ns)
+{
+	unsigned long long before;
+	pthread_t thread;
+
+	note_wait(ns);
+	wait_often(&n);
+	before = off_cpu();
+	pthread_create(&thread, nullptr, wait_often, &n);
+	pthread_join(thread, nullptr);
+	note_wait(off_cpu() - before);
+	calls += 2;
+}
+
 static void *send_signal(void *)
 {
 	raise(SIGUSR1);
@@ -253,6 +335,7 @@ static void plant_pairs(unsigned long n, long ns)
 
 int main(int argc, char **argv)
 {
+	unsigned long long before;
 	char line[16];
 
 	signal(SIGUSR1, on_signal);
@@ -260,6 +343,7 @@ int main(int argc, char **argv)
 	calls = longs = sleeps = signals = 0;
 	printf("ready\n");
 	fflush(stdout);
+	before = off_cpu();
 	if (!fgets(line, sizeof(line), stdin))
 		return 1;
 	if (argc > 1 && strcmp(argv[1], "spin") == 0)
@@ -271,6 +355,8 @@ int main(int argc, char **argv)
 		serve(strtoul(argv[2], nullptr, 10), strtoul(argv[3], nullptr, 10));
 	else if (argc > 2 && strcmp(argv[1], "sleeps") == 0)
 		sleep_often(strtoul(argv[2], nullptr, 10));
+	else if (argc > 2 && strcmp(argv[1], "waits") == 0)
+		plant_waits(strtoul(argv[2], nullptr, 10), off_cpu() - before);
 	else if (argc > 3 && strcmp(argv[1], "pairs") == 0)
 		plant_pairs(strtoul(argv[2], nullptr, 10), strtol(argv[3], nullptr, 10));
 	else

@@ -156,7 +156,8 @@ static bool is_applied(struct capture_source *source, uint32_t *ret_limits)
 		return false;
 	*ret_limits = is.limits | (is.limits & EMU_KNOWS_P99 ? 0 : EMU_CANNOT_P99) |
 		      (is.limits & EMU_KNOWS_JOINS ? 0 : EMU_CANNOT_JOIN) |
-		      (is.limits & EMU_KNOWS_GO_CALLS ? 0 : EMU_CANNOT_GO_CALLS);
+		      (is.limits & EMU_KNOWS_GO_CALLS ? 0 : EMU_CANNOT_GO_CALLS) |
+		      (is.limits & EMU_KNOWS_OFF_CPU ? 0 : EMU_CANNOT_OFF_CPU);
 	if (is.epoch == is.applied)
 		return true;
 	if (emu_copy_slots(s, &slots) < 0)

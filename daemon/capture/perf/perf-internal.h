@@ -102,6 +102,7 @@ struct perf_machine {
 	uint64_t next_maintenance, next_cpus; /* CLOCK_MONOTONIC */
 	struct reason trouble;                /* of the arena */
 	_Atomic bool paused;                  /* read by the event loop, too */
+	_Atomic unsigned drain_ms;            /* until the next drain at the latest; read by the event loop, too */
 	struct buf scratch;
 };
 
@@ -184,6 +185,8 @@ void perf_watch_free(struct perf_target *s);
 void perf_watch_record(struct perf_target *s, const struct perf_record *r);
 /* Reads hits, and freezes the rings at a hit for which hold() requested that. */
 void perf_watch_drain(struct perf_target *s);
+/* True if hits of the target cause no notice. */
+bool perf_watch_polls(const struct perf_target *s);
 /* Returns since when a hit has stopped tracing, CLOCK_MONOTONIC; 0: none has. perf_watch_thaw() continues tracing. */
 uint64_t perf_watch_held(const struct perf_target *s);
 void perf_watch_thaw(struct perf_target *s);

@@ -40,6 +40,7 @@ struct perf_watch {
 	uint64_t newest;                          /* time of a sample, in the records' clock */
 	uint32_t *exited;                         /* threads that have ended since the last reading */
 	size_t n_exited, exited_room;
+	unsigned n_switches; /* slots of which switches are recorded */
 	bool stale;          /* the process has mapped other code */
 	bool settles;        /* a hit has stopped tracing in this turn */
 	uint64_t held_since; /* CLOCK_MONOTONIC; 0: no hit has stopped tracing */
@@ -66,8 +67,10 @@ static bool is_code(enum emu_watch_kind kind)
 
 static void count_unknown(struct perf_target *s, uint32_t slot, uint64_t n)
 {
-	/* A system call that does not return has ended its thread. */
-	if (!n || s->watch->list.watches[slot].kind == EMU_WATCH_SYSCALL)
+	const struct emu_watch *w = &s->watch->list.watches[slot];
+
+	/* A system call or a wait that does not return has ended its thread. */
+	if (!n || w->kind == EMU_WATCH_SYSCALL || w->kind == EMU_WATCH_OFF_CPU)
 		return;
 	pthread_mutex_lock(&s->m->lock);
 	s->watch->counts[slot].unknown += n;
@@ -99,6 +102,8 @@ static void close_slot(struct perf_target *s, uint32_t slot)
 	drop_calls(s, is);
 	if (is->events)
 		count_hits(s, slot, watch_events_unread(is->events));
+	if (is->events && s->watch->list.watches[slot].kind == EMU_WATCH_OFF_CPU)
+		s->watch->n_switches--;
 	is->events = watch_events_free(is->events);
 	is->rests_since = is->n_in_window = 0;
 	free(is->lengths);
@@ -138,6 +143,8 @@ static int open_slot(struct perf_target *s, uint32_t slot, struct reason *why)
 		is->events = watch_events_free(is->events);
 		return rc;
 	}
+	if (s->watch->list.watches[slot].kind == EMU_WATCH_OFF_CPU)
+		s->watch->n_switches++;
 	is->window = now_ns(CLOCK_MONOTONIC);
 	watch_events_enable(is->events, true);
 	return 0;
@@ -327,6 +334,12 @@ static bool is_long(struct watch_slot *is, const struct emu_watch *w, uint64_t t
 	return is->lengths && quantile_add(is->lengths, time, ns);
 }
 
+/* A thread is away from its switch out to its next switch in, as if in a call. */
+static enum watch_role role_of(const struct watch_sample *x)
+{
+	return x->spec->role != WATCH_SWITCH ? x->spec->role : x->out ? WATCH_ENTER : WATCH_LEAVE;
+}
+
 static void on_sample(void *data, const struct watch_sample *x)
 {
 	struct perf_target *s = data;
@@ -341,12 +354,13 @@ static void on_sample(void *data, const struct watch_sample *x)
 	unsigned unknown = 0;
 	uint64_t ns;
 
-	is->n_in_window++;
+	/* What a switch costs is little beside the switch. */
+	is->n_in_window += x->spec->role != WATCH_SWITCH;
 	/* A sample that was written late, after newer ones had been read, counts as the newest. */
 	s->watch->newest = MAX(s->watch->newest, x->time);
 	if (x->pid != (uint32_t)s->pid)
 		return;
-	switch (x->spec->role) {
+	switch (role_of(x)) {
 	case WATCH_REACHED:
 	case WATCH_ENDS:
 		add_hit(s, x, x->spec->role == WATCH_ENDS ? EMU_HIT_ENDED : EMU_HIT_REACHED, 0);
@@ -357,6 +371,7 @@ static void on_sample(void *data, const struct watch_sample *x)
 		unknown = watch_calls_enter(&is->calls, &at);
 		break;
 	case WATCH_LEAVE:
+	case WATCH_SWITCH:
 		if (!watch_calls_leave(&is->calls, &at, &ns, &unknown))
 			return;
 		pthread_mutex_lock(&s->m->lock);
@@ -465,6 +480,11 @@ void perf_watch_drain(struct perf_target *s)
 		open_stale(s);
 }
 
+bool perf_watch_polls(const struct perf_target *s)
+{
+	return s->watch && s->watch->n_switches && !s->lost && !s->thread_table.ended;
+}
+
 uint64_t perf_watch_held(const struct perf_target *s)
 {
 	return s->watch ? s->watch->held_since : 0;
@@ -557,11 +577,14 @@ static bool is_applied(struct capture_source *source, uint32_t *ret_limits)
 static void describe_watching(struct capture_source *source, enum emu_watch_kind kind, struct capture_watch_state *ret)
 {
 	struct perf_target *s = perf_target_of(source);
-	bool code = is_code(kind);
+	bool code = is_code(kind), switches = kind == EMU_WATCH_OFF_CPU;
 
-	*ret = (struct capture_watch_state){ .mechanism = code ? "breakpoint" : "tracepoint",
-					     .cost = code ? "two exceptions, to the kernel and back"
-							  : "a record in the kernel" };
+	*ret = (struct capture_watch_state){ .mechanism = code       ? "breakpoint"
+							  : switches ? "switches"
+								     : "tracepoint",
+					     .cost = code       ? "two exceptions, to the kernel and back"
+						     : switches ? "two records in the kernel"
+								: "a record in the kernel" };
 	pthread_mutex_lock(&s->m->lock);
 	for (uint32_t i = 0; s->watch && i < EMU_WATCHES_MAX; i++) {
 		ret->rests += s->watch->rests[i];

@@ -20,6 +20,7 @@ enum {
 	MAINTENANCE_NS = PERF_DRAIN_MS * 1000000,
 	CPUS_NS = 1000 * 1000 * 1000,
 	BLAMED_MAX = 4,
+	POLL_MS = 10,
 };
 
 static bool wants_record(void *data, uint32_t pid, uint32_t type)
@@ -131,6 +132,7 @@ int perf_machine_new(const struct perf_settings *settings, struct perf_machine *
 		return -ENOMEM;
 	pthread_mutex_init(&m->lock, NULL);
 	m->poll_fd = -1;
+	m->drain_ms = PERF_DRAIN_MS;
 	TAILQ_INIT(&m->sources);
 	TAILQ_INIT(&m->kept);
 	SLIST_INIT(&m->dead);
@@ -216,6 +218,11 @@ bool perf_machine_shared(struct perf_machine *m, const struct capture_options *o
 	pthread_mutex_unlock(&m->lock);
 	plan_free(p);
 	return shared;
+}
+
+unsigned perf_machine_drain_ms(const struct perf_machine *m)
+{
+	return m->drain_ms;
 }
 
 int perf_machine_fd(const struct perf_machine *m)
@@ -501,14 +508,18 @@ void perf_machine_drain(struct perf_machine *m)
 	struct epoll_event events[EVENTS_AT_ONCE];
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 	struct perf_target *s;
+	bool polls = false;
 
 	free_dead(m);
 	/* Consume the edge-triggered events: the descriptor is then not readable until more arrive. */
 	while (epoll_wait(m->poll_fd, events, EVENTS_AT_ONCE, 0) == EVENTS_AT_ONCE)
 		;
 	/* First, since a hit stops tracing. */
-	TAILQ_FOREACH (s, &m->sources, link)
+	TAILQ_FOREACH (s, &m->sources, link) {
 		perf_watch_drain(s);
+		polls |= perf_watch_polls(s);
+	}
+	m->drain_ms = polls ? POLL_MS : PERF_DRAIN_MS;
 	perf_keep_maintain(m);
 	if (m->settings.machine && !m->arena.plan)
 		open_machine_arena(m);

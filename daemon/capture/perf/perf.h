@@ -54,10 +54,11 @@ bool perf_machine_shared(struct perf_machine *m, const struct capture_options *o
 
 /*
  * Reads the sideband, handles CPUs that go offline or online, and retries what failed. Runs on the capture thread
- * whenever the descriptor is readable, and at least every PERF_DRAIN_MS. The descriptor stays readable until a drain
- * has run: watch it with a non-persistent event, and add the event again after the drain.
+ * whenever the descriptor is readable, and at least perf_machine_drain_ms() after the last time. The descriptor stays
+ * readable until a drain has run: watch it with a non-persistent event, and add the event again after the drain.
  */
 enum { PERF_DRAIN_MS = 200 };
+unsigned perf_machine_drain_ms(const struct perf_machine *m);
 int perf_machine_fd(const struct perf_machine *m);
 void perf_machine_drain(struct perf_machine *m);
 

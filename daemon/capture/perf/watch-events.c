@@ -28,6 +28,9 @@ static const struct {
 
 enum { RING_SIZE = 64 << 10, SAMPLE_MAX = 256, TRIES = 16, PASSES = 4, EVENTS_MAX = 8192 };
 
+/* Also of what follows a record that is no sample. */
+enum { SAMPLE_TYPE = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME };
+
 struct watch_event {
 	int fd;
 	uint64_t id;
@@ -98,14 +101,28 @@ static bool has_registers(const struct watch_spec *s)
 	return s->breakpoint || s->role == WATCH_HANDLER;
 }
 
+/* The kernel has no event with a sample where a thread gets a CPU: an event that never occurs records switches. */
+static struct perf_event_attr switch_attr(void)
+{
+	struct perf_event_attr attr =
+	    perf_event_default_attr(PERF_TYPE_SOFTWARE, (const uint64_t[5]){ PERF_COUNT_SW_DUMMY, 0, 0, 0, 0 });
+
+	attr.inherit = attr.inherit_thread = 1;
+	attr.sample_type = SAMPLE_TYPE;
+	attr.context_switch = 1;
+	return attr;
+}
+
 static struct perf_event_attr attr_of(const struct watch_spec *s)
 {
 	const uint64_t words[5] = { s->breakpoint ? 0 : s->config, 0, 0, 0, 0 };
 	struct perf_event_attr attr =
 	    perf_event_default_attr(s->breakpoint ? PERF_TYPE_BREAKPOINT : PERF_TYPE_TRACEPOINT, words);
 
+	if (s->role == WATCH_SWITCH)
+		return switch_attr();
 	attr.inherit = attr.inherit_thread = 1;
-	attr.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+	attr.sample_type = SAMPLE_TYPE;
 	/* An entry causes no wake-up: what matters is how long the call takes. */
 	attr.wakeup_events = s->role != WATCH_ENTER && s->role != WATCH_HANDLER;
 	if (has_registers(s))
@@ -131,8 +148,9 @@ static void explain(int rc, const struct watch_spec *s, struct reason *why)
 			   "(of most cores: 6; --longer-than takes one for each end of the function)");
 	else
 		perf_event_explain(why, rc,
-				   s->breakpoint ? "inserting a breakpoint (perf_event_open)"
-						 : "watching a tracepoint (perf_event_open)",
+				   s->breakpoint             ? "inserting a breakpoint (perf_event_open)"
+				   : s->role == WATCH_SWITCH ? "watching context switches (perf_event_open)"
+							     : "watching a tracepoint (perf_event_open)",
 				   RING_SIZE);
 }
 
@@ -323,6 +341,17 @@ static bool is_hit(const struct watch_spec *s)
 	return s->role == WATCH_REACHED || s->role == WATCH_ENDS;
 }
 
+static void keep_sample(struct watch_events *e, const struct watch_sample *s)
+{
+	if (array_reserve(e->samples, e->n_samples, &e->samples_room) < 0) {
+		e->lost = e->incomplete = true;
+		return;
+	}
+	e->samples[e->n_samples] = *s;
+	e->samples[e->n_samples++].order = e->n_read++;
+	e->n_hits += is_hit(s->spec);
+}
+
 static void add_sample(struct watch_events *e, struct reader *body)
 {
 	struct watch_sample s = { .spec = NULL };
@@ -335,19 +364,27 @@ static void add_sample(struct watch_events *e, struct reader *body)
 		return;
 	if (has_registers(s.spec))
 		read_registers(body, &s.registers);
-	s.order = e->n_read++;
-	if (array_reserve(e->samples, e->n_samples, &e->samples_room) < 0) {
-		e->lost = e->incomplete = true;
-		return;
-	}
-	e->samples[e->n_samples++] = s;
-	e->n_hits += is_hit(s.spec);
+	keep_sample(e, &s);
 }
 
-static void add_record(struct watch_events *e, uint32_t type, struct reader *body)
+static void add_switch(struct watch_events *e, struct reader *body, bool out)
+{
+	struct watch_sample s = { .out = out };
+	uint64_t id;
+
+	if (rd_u32(body, &s.pid) < 0 || rd_u32(body, &s.tid) < 0 || rd_u64(body, &s.time) < 0 || rd_u64(body, &id) < 0)
+		return;
+	s.spec = find_spec(e, id);
+	if (s.spec)
+		keep_sample(e, &s);
+}
+
+static void add_record(struct watch_events *e, uint32_t type, uint16_t misc, struct reader *body)
 {
 	if (type == PERF_RECORD_SAMPLE)
 		add_sample(e, body);
+	else if (type == PERF_RECORD_SWITCH)
+		add_switch(e, body, misc & PERF_RECORD_MISC_SWITCH_OUT);
 	else if (type == PERF_RECORD_LOST)
 		e->lost = e->incomplete = true;
 }
@@ -374,7 +411,7 @@ static void read_ring(struct watch_events *e, struct watch_ring *r)
 		    rd_bytes(&all, size - 8u, &bytes) < 0)
 			return;
 		body = reader_of(bytes, size - 8u);
-		add_record(e, type, &body);
+		add_record(e, type, misc, &body);
 	}
 }
 

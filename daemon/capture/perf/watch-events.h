@@ -16,6 +16,7 @@ struct watch_sample {
 	const struct watch_spec *spec;
 	uint32_t pid, tid;
 	uint64_t time;                    /* in the records' clock */
+	bool out;                         /* of WATCH_SWITCH: the thread leaves its CPU */
 	uint64_t order;                   /* among samples of one time */
 	struct watch_registers registers; /* of the thread, at breakpoints and with WATCH_HANDLER; else zeros */
 };

@@ -239,6 +239,8 @@ static int add_watch(struct place_search *s, const struct capture_watch_list *li
 		return add_syscall(s, w, slot);
 	case EMU_WATCH_SIGNAL:
 		return add_signal(s, w, slot);
+	case EMU_WATCH_OFF_CPU:
+		return add_spec(s->ret, &(struct watch_spec){ .slot = slot, .role = WATCH_SWITCH });
 	default:
 		return 0;
 	}

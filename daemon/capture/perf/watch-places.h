@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Turns the watch points of a process (lib/emu/ring.h) into events of the kernel: execution breakpoints at addresses in
- * files that the process has mapped, and tracepoints of system calls and signals. The kernel inserts breakpoints with
- * this daemon's rights, so that every address is checked here. Beside breakpoints, a tracepoint reports the signals for
- * which handlers run (watch-repeats.h).
+ * files that the process has mapped, tracepoints of system calls and signals, and records of context switches. The
+ * kernel inserts breakpoints with this daemon's rights, so that every address is checked here. Beside breakpoints, a
+ * tracepoint reports the signals for which handlers run (watch-repeats.h).
  *
  * Why no uprobes: the kernel cannot have new threads inherit an event of the uprobe PMU; it fails their creation with
  * EACCES instead. And the probed instruction runs at an address that no image of the program has.
@@ -22,6 +22,7 @@ enum watch_role {
 	WATCH_LEAVE,   /* a call may end */
 	WATCH_ENDS,    /* a signal ends the program */
 	WATCH_HANDLER, /* a signal is delivered to a handler: no hit */
+	WATCH_SWITCH,  /* a thread leaves a CPU, or gets one */
 };
 
 /* One event to open for each thread and CPU. */
