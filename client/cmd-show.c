@@ -105,6 +105,7 @@ static void begin_at_trigger(const struct show *show, const struct store *s, str
 	    store_trigger_call(s, &call) != 1)
 		return;
 	o->since = call.frame.enter;
+	o->depth = MAX(o->depth, call.depth + 1);
 	printf("From the call that triggered the snapshot on; --since=0 prints all.\n");
 }
 

@@ -91,7 +91,8 @@ struct emu_slot {
 	/* Written only by the daemon, for the next one: where the history of the thread with this serial begins. */
 	uint64_t skip;
 	uint32_t skip_serial;
-	uint8_t reserved[12];
+	uint32_t reserved;
+	_Atomic uint64_t stopped_ns; /* the thread's clock when it last obeyed a freeze; 0: unknown */
 };
 
 struct emu_header {

@@ -291,6 +291,7 @@ int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], 
 	found->start_ns = time;
 	atomic_store(&found->base_ns, time);
 	atomic_store(&found->lag_ns, now_ns(CLOCK_MONOTONIC) - time);
+	atomic_store(&found->stopped_ns, 0);
 	found->end_ns = 0;
 	memcpy(found->name, name, sizeof(found->name));
 	*ret = found;

@@ -142,14 +142,14 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 	else if (number == SYSCALL_sigaltstack && result == 0 && self_call[0] && t)
 		watch_signal_stack(t, self_call[0]);
 	watch_update();
-	if (t)
-		end_call(t, number, result);
 	/*
 	 * The next block reads the control word after this store: either the daemon or this thread sees the
-	 * other's store.
+	 * other's store. A hit of this call finds the thread running, so that the daemon learns when it stopped.
 	 */
 	if (t && t->slot)
 		atomic_store(&t->slot->state, EMU_RUNNING);
+	if (t)
+		end_call(t, number, result);
 }
 
 void system_calls_watch(qemu_plugin_id_t id)

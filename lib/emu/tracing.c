@@ -144,6 +144,7 @@ static void stop(struct traced_thread *t, unsigned vcpu)
 	if (!t->stopped) {
 		tracing_publish_all(t, vcpu);
 		tracing_publish_lag(t, tracing_time(t));
+		atomic_store(&t->slot->stopped_ns, tracing_time(t));
 		t->stopped_truth = truth_count(vcpu) - t->tail;
 	}
 	t->last = NULL;

@@ -25,6 +25,12 @@ static uint8_t *wanted_functions(const struct store *s, const struct store_trigg
 	return wanted;
 }
 
+/* True if the hit is the end of a wait, which is a part of a system call. */
+static bool is_wait(const struct store_trigger *t)
+{
+	return !t->function && strncmp(t->condition, "off-cpu-longer-than ", 20) == 0;
+}
+
 /* Returns how far the times of the call may be from those of the hit. */
 static uint64_t slack_of(const struct store *s, const struct store_trigger *t)
 {
@@ -48,12 +54,13 @@ static bool is_continued(const struct store_frame *f)
 static uint64_t mismatch(const struct store_trigger *t, const struct store_found_call *c, uint64_t slack)
 {
 	uint64_t end = c->frame.enter + c->ns, at = t->timed ? end : c->frame.enter;
+	bool longer = is_wait(t) && c->ns > t->value;
 
 	if (distance(at, t->time) > slack)
 		return UINT64_MAX;
 	if (t->timed && is_continued(&c->frame) && c->ns < t->value)
 		return 2 * slack + distance(at, t->time) + 1;
-	if (t->timed && distance(c->ns, t->value) > 2 * slack)
+	if (t->timed && !longer && distance(c->ns, t->value) > 2 * slack)
 		return UINT64_MAX;
 	return distance(at, t->time) + (t->timed ? distance(c->ns, t->value) : 0);
 }
@@ -68,7 +75,8 @@ int store_trigger_call(const struct store *s, struct store_found_call *ret)
 	int rc;
 
 	/* A region of a program is no call. */
-	if (!store_trigger(s, &t) || !t.tid || !t.time || (!t.function && strncmp(t.condition, "syscall ", 8) != 0))
+	if (!store_trigger(s, &t) || !t.tid || !t.time ||
+	    (!t.function && !is_wait(&t) && strncmp(t.condition, "syscall ", 8) != 0))
 		return 0;
 	slack = slack_of(s, &t);
 	wanted = wanted_functions(s, &t);

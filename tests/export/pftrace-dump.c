@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * pftrace-dump FILE: prints the slices of a Perfetto trace, one per line: tid depth ts dur name; instants have dur "-".
- * With --threads: pid tid thread-name process-name; with --attributes: key value. Fails, with a reason, on a file that
- * Perfetto would not read completely.
+ * With --notes: after the name the annotations, as key=value. With --threads: pid tid thread-name process-name; with
+ * --attributes: key value. Fails, with a reason, on a file that Perfetto would not read completely.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,16 +12,19 @@
 #include "lib/base/util.h"
 #include "tests/export/pftrace.h"
 
-static void print_slices(const struct pf_trace *t)
+static void print_slices(const struct pf_trace *t, bool notes)
 {
 	for (size_t i = 0; i < t->n_slices; i++) {
 		const struct pf_slice *s = &t->slices[i];
 
 		printf("%" PRIu64 " %u %" PRIu64 " ", t->threads[s->thread].tid, s->depth, s->ts);
 		if (s->instant)
-			printf("- %s\n", s->name);
+			printf("- %s", s->name);
 		else
-			printf("%" PRIu64 " %s\n", s->dur, s->name);
+			printf("%" PRIu64 " %s", s->dur, s->name);
+		if (notes && s->notes)
+			printf(" %s", s->notes);
+		putchar('\n');
 	}
 }
 
@@ -34,7 +37,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	if (!path) {
-		fprintf(stderr, "usage: pftrace-dump [--threads|--attributes] FILE\n");
+		fprintf(stderr, "usage: pftrace-dump [--notes|--threads|--attributes] FILE\n");
 		return 2;
 	}
 	rc = io_read_file(AT_FDCWD, path, (size_t)2 << 30, &data, &size);
@@ -56,7 +59,7 @@ int main(int argc, char **argv)
 			else
 				printf("%s %" PRIu64 "\n", t.attributes[i].key, t.attributes[i].number);
 	else
-		print_slices(&t);
+		print_slices(&t, argc > 2 && strcmp(argv[1], "--notes") == 0);
 	pf_done(&t);
 	return rc < 0;
 }

@@ -85,6 +85,12 @@ static uint64_t reached(const struct slot_state *o)
 	return MIN(o->base_ns, UINT64_MAX - o->instructions) + o->instructions;
 }
 
+/* True if it is known when the thread obeyed the freeze: what it has executed since is not traced. */
+static bool has_stopped(const struct emu_source *s, const struct slot_state *o)
+{
+	return s->control & 1 && o->seen == s->control && o->stopped_ns;
+}
+
 /*
  * Returns the time of a thread's clock at the freeze. Of a thread in a system call it is estimated: it is not before
  * the call, also if that began after the time of the copy, and includes the time for which the thread waited for a CPU.
@@ -93,6 +99,8 @@ static uint64_t stopped_at(const struct emu_source *s, const struct slot_state *
 {
 	uint64_t now = monotonic - MIN(o->lag_ns, monotonic);
 
+	if (has_stopped(s, o))
+		return o->stopped_ns;
 	if (s->virtual_clock)
 		now = o->state == EMU_RUNNING ? reached(o) : MAX(now, reached(o));
 	return now;
@@ -204,7 +212,7 @@ static void keep_thread(const struct emu_source *s, uint32_t n, const struct slo
 
 	emu_fill_thread(s, o, t);
 	t->acknowledged = !alive || o->state != EMU_RUNNING || o->seen == s->control;
-	if (s->virtual_clock && o->state == EMU_IDLE && !o->full)
+	if (((s->virtual_clock && o->state == EMU_IDLE) || has_stopped(s, o)) && !o->full)
 		t->until_ns = stopped_at(s, o, c->monotonic);
 	if (!t->acknowledged) {
 		bool left = cut_overwritten(s, n, r);

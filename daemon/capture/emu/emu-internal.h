@@ -44,7 +44,7 @@ static inline struct emu_source *emu_source_of(struct capture_source *source)
 struct slot_state {
 	uint32_t state, seen, tid, serial;
 	char name[EMU_NAME_SIZE + 1];
-	uint64_t start_ns, end_ns, base_ns, lag_ns, head, instructions, truth, pending;
+	uint64_t start_ns, end_ns, base_ns, lag_ns, stopped_ns, head, instructions, truth, pending;
 	bool full;     /* in the mode fill: the thread has stopped, or stops at its next block */
 	uint64_t from; /* position of the first valid byte; the last is before head */
 };

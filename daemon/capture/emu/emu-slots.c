@@ -68,6 +68,7 @@ void emu_parse_slot(const struct emu_source *s, const struct emu_slot *raw, uint
 	o.end_ns = raw->end_ns;
 	o.base_ns = atomic_load(&raw->base_ns);
 	o.lag_ns = atomic_load(&raw->lag_ns);
+	o.stopped_ns = atomic_load(&raw->stopped_ns);
 	o.head = atomic_load(&raw->head);
 	o.instructions = atomic_load(&raw->instructions);
 	o.truth = atomic_load(&raw->truth);
