@@ -143,9 +143,13 @@ static const struct module *find_module(uintptr_t at)
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *data)
 {
 	struct stack *s = data;
-	uintptr_t at = _Unwind_GetIP(context);
+	int interrupted;
+	uintptr_t at = _Unwind_GetIPInfo(context, &interrupted);
 	const struct module *m = find_module(at);
 
+	/* The handler of a signal has no caller: what it interrupts differs from run to run. */
+	if (interrupted)
+		return _URC_END_OF_STACK;
 	if (m && m->shim)
 		return _URC_NO_REASON;
 	s->frames[s->n++] = m ? at - m->base + m->mark : 0;
@@ -195,7 +199,7 @@ static bool fails(enum call call)
 	inside = true;
 	_Unwind_Backtrace(add_frame, &s);
 	inside = false;
-	/* What a library does on its own behalf, before main() or in its threads, is not csight's. */
+	/* What a library does on its own behalf, before main(), in its threads or on a signal, is not csight's. */
 	if (!s.own)
 		return false;
 	for (unsigned i = 0; i < s.n; i++)

@@ -81,7 +81,6 @@ KNOWN = {
     ("decoder_user", "malloc"): "the name service of glibc 2.36 ends the process where memory runs out",
     ("find_user", "malloc"): "the same",
     ("add_owner", "malloc"): "the same",
-    ("run", "write"): "the handler of libevent drops a signal if the write to its socket fails, which only a full one does",
     ("run", "read"): "libevent ends the process if its own socket of signals cannot be read",
 }
 
