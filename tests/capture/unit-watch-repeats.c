@@ -45,11 +45,11 @@ static void test_one(void)
 
 static void test_others(void)
 {
-	/* Another thread; another place, stack pointer or argument. */
+	/* Another thread, on its own stack; another place, stack pointer or argument. */
 	CHECK(!again(7, 0x10, 0x900, 1));
-	CHECK(!again(8, 0x10, 0x900, 1));
+	CHECK(!again(8, 0x10, 0x1900, 1));
 	deliver(7, 0x10, 0x900, 1);
-	CHECK(!again(8, 0x10, 0x900, 1));
+	CHECK(!again(8, 0x10, 0x1900, 1));
 	CHECK(!again(7, 0x20, 0x800, 1));
 	CHECK(!again(7, 0x10, 0x700, 1));
 	CHECK(again(7, 0x10, 0x900, 1));
@@ -86,6 +86,28 @@ static void test_nested(void)
 	CHECK(again(7, 0x10, 0x900, 1));
 }
 
+static void test_moved(void)
+{
+	/* What is interrupted in one thread continues in another; thereafter both have new hits there. */
+	watch_repeats_drop(&repeats, 0);
+	CHECK(!again(7, 0x10, 0x900, 1));
+	deliver(7, 0x10, 0x900, 1);
+	CHECK(again(8, 0x10, 0x900, 1));
+	CHECK(!again(8, 0x10, 0x900, 1));
+	CHECK(!again(7, 0x10, 0x900, 1));
+	/* The first thread has meanwhile another stack, which is interrupted, too. */
+	deliver(7, 0x10, 0x900, 1);
+	CHECK(!again(7, 0x10, 0x1900, 1));
+	deliver(7, 0x10, 0x1900, 1);
+	CHECK(again(8, 0x10, 0x900, 1));
+	CHECK(again(7, 0x10, 0x1900, 1));
+	/* It moves without a signal, and is interrupted there. */
+	CHECK(!again(9, 0x10, 0x900, 1));
+	deliver(9, 0x10, 0x900, 1);
+	watch_repeats_drop(&repeats, 8);
+	CHECK(again(9, 0x10, 0x900, 1));
+}
+
 static void test_left(void)
 {
 	/* A handler leaves by longjmp(): what follows with the same stack pointer is new. */
@@ -118,14 +140,14 @@ static void test_limits(void)
 	watch_repeats_drop(&repeats, 0);
 	for (uint32_t tid = 7; tid < 9; tid++)
 		for (unsigned i = 0; i < 5; i++) {
-			again(tid, 0x10, 0x900 - i, 1);
-			deliver(tid, 0x10, 0x900 - i, 1);
+			again(tid, 0x10, tid * 0x1000 - i, 1);
+			deliver(tid, 0x10, tid * 0x1000 - i, 1);
 		}
 	CHECK_EQ(repeats.n, 10);
 	watch_repeats_drop(&repeats, 7);
 	CHECK_EQ(repeats.n, 5);
-	CHECK(!again(7, 0x10, 0x900, 1));
-	CHECK(again(8, 0x10, 0x900, 1));
+	CHECK(!again(7, 0x10, 0x7000, 1));
+	CHECK(again(8, 0x10, 0x8000, 1));
 	/* The newest of too many are remembered. */
 	watch_repeats_drop(&repeats, 0);
 	for (unsigned i = 1; i <= 2 * WATCH_REPEATS_MAX; i++) {
@@ -144,6 +166,7 @@ int main(void)
 	test_one();
 	test_others();
 	test_nested();
+	test_moved();
 	test_left();
 	test_limits();
 	return unit_end();

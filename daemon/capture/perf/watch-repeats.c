@@ -19,12 +19,15 @@ void watch_repeats_done(struct watch_repeats *r)
 	*r = (struct watch_repeats){ 0 };
 }
 
-/* Returns the index of the entry with these registers; r->n: there is none. */
-static size_t find(const struct watch_repeats *r, uint32_t tid, const struct watch_registers *at)
+/*
+ * Returns the index of the entry with these registers; r->n: there is none. Of any thread: no two are on one stack, and
+ * a goroutine that a signal interrupts may continue in another.
+ */
+static size_t find(const struct watch_repeats *r, const struct watch_registers *at)
 {
 	size_t i = 0;
 
-	while (i < r->n && (r->list[i].tid != tid || memcmp(&r->list[i].at, at, sizeof(*at)) != 0))
+	while (i < r->n && memcmp(&r->list[i].at, at, sizeof(*at)) != 0)
 		i++;
 	return i;
 }
@@ -59,15 +62,18 @@ static void drop_left(struct watch_repeats *r, uint32_t tid, const struct watch_
 
 bool watch_repeats_hit(struct watch_repeats *r, uint32_t tid, const struct watch_registers *at)
 {
-	size_t i = find(r, tid, at);
-	bool repeated = i < r->n && r->list[i].interrupted;
+	size_t i = find(r, at);
 
-	if (repeated) {
-		/* The handlers have ended, and what interrupted them, too. */
-		drop_newer(r, tid, i + 1);
+	if (i < r->n && r->list[i].interrupted) {
+		/* The handlers have ended, and what interrupted them, too; elsewhere, those of another stack go on. */
+		if (r->list[i].tid == tid)
+			drop_newer(r, tid, i + 1);
+		r->list[i].tid = tid;
 		r->list[i].interrupted = false;
 		return true;
 	}
+	if (i < r->n)
+		drop(r, i);
 	drop_left(r, tid, at);
 	if (r->n == WATCH_REPEATS_MAX)
 		drop(r, 0);
@@ -78,7 +84,7 @@ bool watch_repeats_hit(struct watch_repeats *r, uint32_t tid, const struct watch
 
 void watch_repeats_deliver(struct watch_repeats *r, uint32_t tid, const struct watch_registers *at)
 {
-	size_t i = find(r, tid, at);
+	size_t i = find(r, at);
 
 	if (i < r->n)
 		r->list[i].interrupted = true;

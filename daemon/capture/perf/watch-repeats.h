@@ -2,7 +2,8 @@
 /*
  * Recognizes hits of breakpoints that the kernel reports twice. Where a signal is delivered to a thread at a
  * breakpoint, the thread has not executed the instruction, and has another hit there when the signal's handler has
- * returned. The second one has the registers of the first, with which the signal was delivered in between.
+ * returned. The second one has the registers of the first, with which the signal was delivered in between. It may be in
+ * another thread, if a scheduler in the program has moved the interrupted stack there, as that of Go does.
  *
  * A handler that leaves by longjmp() does not return. What it left is forgotten when the thread is at another place
  * with the same stack pointer, when it ends, or when too many others are remembered. Not thread-safe.
