@@ -18,7 +18,7 @@
 #include "daemon/capture/perf/perf-internal.h"
 #include "tests/unit.h"
 
-enum { PROBED, ANSWERED, JOIN };
+enum { PROBED, ANSWERED, JOIN, NESTED };
 enum { BURST = 1500, STORM_NS = 400000000, WAIT_US = 20000 };
 
 #define HOUR 3600000000000ull
@@ -35,6 +35,43 @@ __attribute__((noinline, aligned(16))) static void answered(void)
 	__asm__ volatile("");
 }
 
+#ifdef __x86_64__
+/*
+ * A function that calls itself, as one of Go, whose goroutine is in r14 instead of x28. Where it ends, the stack
+ * pointer is another than at its entry, as if the stack had moved.
+ */
+__asm__(".pushsection .text\n"
+	".p2align 4\n"
+	"nested:\n"
+	"	sub	$8, %rsp\n"
+	"	test	%edi, %edi\n"
+	"	jz	1f\n"
+	"	dec	%edi\n"
+	"	call	nested\n"
+	"1:\n"
+	"	.p2align 2\n"
+	"nested_end:\n"
+	"	nop\n"
+	"	add	$8, %rsp\n"
+	"	ret\n"
+	".popsection\n");
+extern const char nested[], nested_end[];
+
+static void call_nested(void)
+{
+	__asm__ volatile("sub	$128, %%rsp\n\t"
+			 "mov	$0x1234000, %%r14\n\t"
+			 "mov	$2, %%edi\n\t"
+			 "call	nested\n\t"
+			 "add	$128, %%rsp" ::
+			     : "r14", "rdi", "cc", "memory");
+}
+#else
+static void call_nested(void)
+{
+}
+#endif
+
 static void call_for(uint64_t ns)
 {
 	uint64_t end = now_ns(CLOCK_MONOTONIC) + ns;
@@ -43,7 +80,7 @@ static void call_for(uint64_t ns)
 		probed();
 }
 
-/* Calls probed() for each a that it reads, answered() for each b, and for others probed() many times. */
+/* Calls probed() for each a that it reads, answered() for b, nested for g, and for others probed() many times. */
 static pid_t start_child(int orders[2], int ready[2])
 {
 	pid_t pid = fork();
@@ -60,6 +97,8 @@ static pid_t start_child(int orders[2], int ready[2])
 			probed();
 		else if (c == 'b')
 			answered();
+		else if (c == 'g')
+			call_nested();
 		else if (c == 's')
 			call_for(STORM_NS);
 		else
@@ -180,6 +219,30 @@ static void test_changes(void)
 	check_hits(10, 10, 7);
 }
 
+/* Which of several open calls of a goroutine ends is unknown where the stack has moved, but for the outermost. */
+static void test_goroutines(void)
+{
+#ifdef __x86_64__
+	struct emu_watch_count counts[EMU_WATCHES_MAX];
+	struct reason why = { "" };
+
+	memset(&list, 0, sizeof(list));
+	list.watches[NESTED] =
+	    (struct emu_watch){ .kind = EMU_WATCH_GO_CALL, .place = (uintptr_t)nested, .longer_than = HOUR };
+	list.ends[NESTED] = (struct capture_watch_ends){ .n = 1, .places = { (uintptr_t)nested_end } };
+	CHECK_EQ(perf_watching.set(source, &list, &why), 0);
+	play("g");
+	perf_watch_drain(target);
+	CHECK_EQ(perf_watching.counts(source, counts), 0);
+	CHECK_EQ(atomic_load(&counts[NESTED].measured), 1);
+	CHECK_EQ(atomic_load(&counts[NESTED].unknown), 2);
+	memset(&list, 0, sizeof(list));
+	CHECK_EQ(perf_watching.set(source, &list, NULL), 0);
+#else
+	unit_skip("calls of goroutines", "the program for it is of x86-64");
+#endif
+}
+
 /* The kernel drops samples of what is read too late; each call is a hit nevertheless. */
 static void test_dropped(void)
 {
@@ -264,6 +327,7 @@ int main(void)
 	test_joins();
 	test_hold();
 	test_changes();
+	test_goroutines();
 	test_dropped();
 	test_storm();
 	close(orders[1]);

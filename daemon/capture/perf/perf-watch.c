@@ -373,7 +373,7 @@ static void on_sample(void *data, const struct watch_sample *x)
 	case WATCH_LEAVE:
 	case WATCH_SWITCH:
 		if (!watch_calls_leave(&is->calls, &at, &ns, &unknown))
-			return;
+			break;
 		pthread_mutex_lock(&s->m->lock);
 		s->watch->counts[at.slot].measured++;
 		pthread_mutex_unlock(&s->m->lock);
