@@ -122,6 +122,12 @@ static apart void exits(int n)
 	exit(3); /* exits */
 }
 
+static apart void leaves(int n)
+{
+	count(n);
+	_exit(3);
+}
+
 static apart void terminates(int n)
 {
 	count(n);
@@ -206,6 +212,7 @@ static const struct {
 	     { "jump", jump },
 	     { "copy", copy },
 	     { "exits", exits },
+	     { "leaves", leaves },
 	     { "terminates", terminates },
 	     { "killed", killed },
 	     { "grows", grows },

@@ -3,11 +3,14 @@
  * Plants events for triggers of real trace units, and counts them itself. Waits for a line on standard input, plants,
  * prints what it planted, waits again, and ends.
  *
- * usage: planted [storm SECONDS | signals N | pairs N NS | exit STATUS | crash | abort | grow]
+ * usage: planted [storm SECONDS | sleeps N | signals N | pairs N NS | exit STATUS | crash | abort | grow]
  *
  * Prints: calls of marked(); calls of request(), of which as many returned, and of these at least and at most as many
  * were longer than LIMIT by its own clock; the same for sleeps; signals. A call is at least as long as what it measures
  * within, and at most as long as what its caller measures.
+ *
+ * sleeps: N times a long sleep and a short one. Prints how many were made to be long, and how many were so by its own
+ * clock.
  *
  * signals: N calls of marked() and of request(), while a timer sends signals, some of whose handlers call marked(),
  * too. Prints the calls of marked(); those of request(); the signals, and how many of them interrupted marked() or
@@ -103,6 +106,13 @@ static void rest(uint64_t ns)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 	sleeps_least += ns >= LIMIT_NS;
 	sleeps_most += now() - begin >= LIMIT_NS;
+}
+
+static void sleep_often(unsigned long n)
+{
+	for (unsigned long i = 0; i < 2 * n; i++)
+		rest(i % 2 ? SLEEP_NS : SHORT_SLEEP_NS);
+	printf("%lu %lu\n", (unsigned long)sleeps_least, (unsigned long)sleeps_most);
 }
 
 static void *plant(void *unused)
@@ -253,6 +263,8 @@ int main(int argc, char **argv)
 	wait_for_line();
 	if (strcmp(how, "storm") == 0) {
 		storm(argc > 2 ? strtoul(argv[2], NULL, 0) : 1);
+	} else if (strcmp(how, "sleeps") == 0) {
+		sleep_often(argc > 2 ? strtoul(argv[2], NULL, 0) : 1);
 	} else if (strcmp(how, "signals") == 0) {
 		call_beside_signals(argc > 2 ? strtoul(argv[2], NULL, 0) : 1);
 	} else if (strcmp(how, "pairs") == 0) {
@@ -272,7 +284,8 @@ int main(int argc, char **argv)
 		marked(1);
 	}
 	fflush(stdout);
-	if (!*how || strcmp(how, "storm") == 0 || strcmp(how, "signals") == 0 || strcmp(how, "pairs") == 0)
+	if (!*how || strcmp(how, "storm") == 0 || strcmp(how, "sleeps") == 0 || strcmp(how, "signals") == 0 ||
+	    strcmp(how, "pairs") == 0)
 		wait_for_line();
 	if (strcmp(how, "crash") == 0)
 		*(volatile int *)NULL = 1;
