@@ -16,10 +16,10 @@ module_param(fail_etr, int, 0644);
 
 static struct {
 	struct coresight_device *csdev;
-	struct coresight_platform_data pdata;
 	spinlock_t lock;
-	u32 mode;
-	pid_t pid; /* -1: no owner */
+	rig_mode mode;
+	unsigned int users; /* sources that it is enabled for */
+	pid_t pid;          /* -1: no owner */
 	u32 size;
 } etr = { .pid = -1, .size = DEFAULT_SIZE };
 
@@ -69,7 +69,7 @@ static int enable_perf(struct perf_output_handle *handle)
 		etr.mode = CS_MODE_PERF;
 		programmed = hardware_of(b);
 	}
-	atomic_inc(etr.csdev->refcnt);
+	etr.users++;
 	return 0;
 }
 
@@ -81,11 +81,11 @@ static int enable_sysfs(void)
 		program(min_t(u64, etr.size, rig->arena_room));
 		etr.mode = CS_MODE_SYSFS;
 	}
-	atomic_inc(etr.csdev->refcnt);
+	etr.users++;
 	return 0;
 }
 
-static int enable(struct coresight_device *csdev, u32 mode, void *data)
+static int enable(struct coresight_device *csdev, rig_mode mode, rig_session *session)
 {
 	unsigned long flags;
 	int rc = -EINVAL;
@@ -94,7 +94,7 @@ static int enable(struct coresight_device *csdev, u32 mode, void *data)
 		return -fail_etr;
 	spin_lock_irqsave(&etr.lock, flags);
 	if (mode == CS_MODE_PERF)
-		rc = enable_perf(data);
+		rc = enable_perf(rig_handle(session));
 	else if (mode == CS_MODE_SYSFS)
 		rc = enable_sysfs();
 	if (!rc && mode == CS_MODE_PERF)
@@ -112,7 +112,7 @@ static int disable(struct coresight_device *csdev)
 	int rc = -EBUSY;
 
 	spin_lock_irqsave(&etr.lock, flags);
-	if (!atomic_dec_return(csdev->refcnt)) {
+	if (!--etr.users) {
 		WARN_ON_ONCE(etr.mode == CS_MODE_DISABLED);
 		rig_call(RIG_ARENA_STOP);
 		etr.pid = -1;
@@ -197,7 +197,7 @@ static unsigned long update_buffer(struct coresight_device *csdev, struct perf_o
 
 	spin_lock_irqsave(&etr.lock, flags);
 	/* Other events of this owner continue: the last one to stop reads the buffer. */
-	if (atomic_read(csdev->refcnt) != 1) {
+	if (etr.users != 1) {
 		spin_unlock_irqrestore(&etr.lock, flags);
 		return 0;
 	}
@@ -274,17 +274,16 @@ int rig_etr_register(struct fwnode_handle **ret_node)
 		.type = CORESIGHT_DEV_TYPE_SINK, .ops = &ops, .groups = groups, .name = "tmc_etr0"
 	};
 
+	int rc;
+
 	spin_lock_init(&etr.lock);
-	etr.pdata.nr_inport = nr_cpu_ids;
 	desc.subtype.sink_subtype = CORESIGHT_DEV_SUBTYPE_SINK_SYSMEM;
-	desc.pdata = &etr.pdata;
-	desc.dev = rig_device();
-	if (IS_ERR(desc.dev))
-		return PTR_ERR(desc.dev);
+	rc = rig_describe(&desc, -1, nr_cpu_ids, NULL, 0);
+	if (rc)
+		return rc;
 	etr.csdev = coresight_register(&desc);
 	if (IS_ERR(etr.csdev)) {
-		int rc = PTR_ERR(etr.csdev);
-
+		rc = PTR_ERR(etr.csdev);
 		etr.csdev = NULL;
 		return rc;
 	}

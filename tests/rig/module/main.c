@@ -4,7 +4,6 @@
 #include <linux/platform_device.h>
 #include <linux/property.h>
 #include <linux/tracepoint.h>
-#include <linux/utsname.h>
 
 #include "rig.h"
 
@@ -82,6 +81,55 @@ struct device *rig_device(void)
 	}
 	devices[n_devices++] = device;
 	return device->dev.driver ? &device->dev : ERR_PTR(-ENODEV);
+}
+
+#if SINCE(6, 12)
+static int connect(struct coresight_desc *desc, int inputs, struct fwnode_handle *sink, int port)
+{
+	struct coresight_connection connection = { .dest_port = port, .dest_fwnode = sink };
+	struct coresight_connection *added;
+
+	if (!sink)
+		return 0;
+	added = coresight_add_out_conn(desc->dev, desc->pdata, &connection);
+	if (IS_ERR(added))
+		return PTR_ERR(added);
+	fwnode_handle_get(sink);
+	return 0;
+}
+#else
+static int connect(struct coresight_desc *desc, int inputs, struct fwnode_handle *sink, int port)
+{
+	struct coresight_connection *connection;
+
+	desc->pdata->nr_inport = inputs;
+	if (!sink)
+		return 0;
+	connection = devm_kzalloc(desc->dev, sizeof(*connection), GFP_KERNEL);
+	if (!connection)
+		return -ENOMEM;
+	*connection = (struct coresight_connection){ .child_port = port, .child_fwnode = fwnode_handle_get(sink) };
+	desc->pdata->nr_outport = 1;
+	desc->pdata->conns = connection;
+	return 0;
+}
+#endif
+
+int rig_describe(struct coresight_desc *desc, int cpu, int inputs, struct fwnode_handle *sink, int port)
+{
+	struct device *device = rig_device();
+
+	if (IS_ERR(device))
+		return PTR_ERR(device);
+	desc->dev = device;
+	desc->pdata = devm_kzalloc(device, sizeof(*desc->pdata), GFP_KERNEL);
+	if (!desc->pdata)
+		return -ENOMEM;
+#if SINCE(7, 3)
+	desc->cpu = cpu;
+	desc->flags = cpu < 0 ? 0 : CORESIGHT_DESC_CPU_BOUND;
+#endif
+	return connect(desc, inputs, sink, port);
 }
 
 static void remove_devices(void)
@@ -221,7 +269,7 @@ static int __init rig_init(void)
 	struct fwnode_handle *sink = NULL;
 	int rc;
 
-	if (strncmp(init_utsname()->release, "6.1.", 4) || nr_cpu_ids > RIG_CPUS)
+	if (nr_cpu_ids > RIG_CPUS)
 		return -EINVAL;
 	rc = map_memory();
 	if (rc)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * Emulated CoreSight for Debian's arm64 6.1 kernel: trace units and sinks that register with the genuine coresight.ko.
+ * Emulated CoreSight for Debian's arm64 kernels: trace units and sinks that register with the genuine coresight.ko.
  * Their trace is written by a QEMU plugin (shared.h). Towards the kernel they behave as its own etm4x, tmc-etr and trbe
  * drivers do.
  *
  * Parameters: etr, trbe (which sinks exist), fail_etr, fail_trbe (the errno that enabling the sink fails with; may be
- * changed at any time). Each of the following is a number n: the n-th slice of an overwritten buffer from now on, of
- * any sink, is lost in this way; 0: none. truncate   the sink stops in the middle of the slice, and reports that
- * (PERF_AUX_FLAG_TRUNCATED) lose       the kernel writes no AUX record about it overtake   before it, the sink fills
- * the whole buffer once more
+ * changed at any time). truncate, lose and overtake: a number n; the n-th slice of an overwritten buffer from now on, of
+ * any sink, is lost; 0: none. truncate: the sink stops in the middle of the slice, and reports that
+ * (PERF_AUX_FLAG_TRUNCATED). lose: the kernel writes no AUX record about it. overtake: before it, the sink fills the
+ * whole buffer once more.
  */
 #ifndef RIG_H
 #define RIG_H
@@ -19,22 +19,51 @@
 
 #include "shared.h"
 
-/* Private headers of coresight.ko are redeclared here, so the module is for one kernel version. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0) || LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
-#error "the emulated CoreSight is for Linux 6.1"
+#define SINCE(major, minor) (LINUX_VERSION_CODE >= KERNEL_VERSION(major, minor, 0))
+#define IS(major, minor) (SINCE(major, minor) && !SINCE(major, (minor) + 1))
+
+/* Private headers of coresight.ko are redeclared here, as they are in these versions. */
+#if !IS(6, 1) && !IS(6, 12) && !IS(7, 3)
+#error "the emulated CoreSight is for Linux 6.1, 6.12 and 7.3"
 #endif
 
+#if SINCE(6, 12)
+typedef enum cs_mode rig_mode;
+#else
+typedef u32 rig_mode;
 #define CS_MODE_DISABLED 0
 #define CS_MODE_SYSFS 1
 #define CS_MODE_PERF 2
+#endif
+
+/* What a sink is enabled with in CS_MODE_PERF. */
+#if SINCE(7, 3)
+typedef struct coresight_path rig_session;
+#define rig_handle(session) ((session)->handle)
+#else
+typedef void rig_session;
+#define rig_handle(session) ((struct perf_output_handle *)(session))
+#endif
 
 int etm_perf_symlink(struct coresight_device *csdev, bool link);
 void coresight_set_percpu_sink(int cpu, struct coresight_device *csdev);
+#if SINCE(6, 12)
+struct coresight_connection *coresight_add_out_conn(struct device *dev, struct coresight_platform_data *pdata,
+						    const struct coresight_connection *connection);
+int coresight_trace_id_get_cpu_id(int cpu);
+int coresight_trace_id_read_cpu_id_map(int cpu, struct coresight_trace_id_map *map);
+#endif
+#if SINCE(7, 3)
+int coresight_etm_get_trace_id(struct coresight_device *csdev, enum cs_mode mode, struct coresight_device *sink);
+#endif
 
 /* The first fields of the struct in coresight-etm-perf.h. */
 struct etm_event_data {
 	struct work_struct work;
 	cpumask_t mask;
+#if SINCE(6, 12)
+	cpumask_t aux_hwid_done;
+#endif
 	void *snk_config;
 };
 
@@ -49,6 +78,12 @@ static inline void rig_call(u32 call)
 
 /* Parent devices, bound to a driver as coresight.ko wants them. */
 struct device *rig_device(void);
+
+/*
+ * Sets desc->dev and desc->pdata for one of inputs inputs, or for one that leads to the input at port of a sink; sink:
+ * or NULL. cpu: to which it belongs, or -1.
+ */
+int rig_describe(struct coresight_desc *desc, int cpu, int inputs, struct fwnode_handle *sink, int port);
 
 int rig_sources_register(struct fwnode_handle *sink);
 void rig_sources_unregister(void);

@@ -7,8 +7,8 @@
 
 #include "rig.h"
 
-/* Bits of the event's config (linux/coresight-pmu.h has them as ETM_OPT_…). */
-enum { BRANCH_BROADCAST = 8, CYCLES = 12, CONTEXT_ID = 14, CONTEXT_ID_2 = 15, TIMESTAMPS = 28, RETURN_STACK = 29 };
+/* Bits of the event's config (linux/coresight-pmu.h has them as ETM_OPT_…); the interval of timestamps has 4 since 7.x. */
+enum { INTERVAL = 4, BRANCH_BROADCAST = 8, CYCLES = 12, CONTEXT_ID = 14, CONTEXT_ID_2 = 15, TIMESTAMPS = 28, RETURN_STACK = 29 };
 
 /* ETMv4.0: 64-bit timestamps and addresses, return stack, 32-bit context IDs; no cycle counts, no branch broadcast. */
 enum {
@@ -36,13 +36,11 @@ struct etm_filters {
 
 struct source {
 	struct coresight_device *csdev;
-	struct coresight_platform_data pdata;
-	struct coresight_connection connection;
 	char name[16];
-	int cpu;
+	int cpu, trace_id;
 	u32 configr;
 	bool shared;
-	local_t mode;
+	local_t mode; /* before 6.12; then the kernel has it */
 };
 
 static struct source *sources[RIG_CPUS];
@@ -61,20 +59,59 @@ void rig_source_sink(int cpu, bool shared)
 		sources[cpu]->shared = shared;
 }
 
-static int trace_id_of(int cpu)
+#if SINCE(6, 12)
+static bool take_mode(struct source *s, rig_mode mode)
 {
-	return 0x10 + 2 * cpu;
+	return coresight_take_mode(s->csdev, mode);
 }
 
-static int cpu_id(struct coresight_device *csdev)
+static rig_mode mode_of(struct source *s)
 {
-	return source_of(csdev)->cpu;
+	return coresight_get_mode(s->csdev);
+}
+
+static void drop_mode(struct source *s)
+{
+	coresight_set_mode(s->csdev, CS_MODE_DISABLED);
+}
+
+static int system_trace_id(struct source *s)
+{
+	return coresight_trace_id_get_cpu_id(s->cpu);
+}
+#else
+static bool take_mode(struct source *s, rig_mode mode)
+{
+	return !local_cmpxchg(&s->mode, CS_MODE_DISABLED, mode);
+}
+
+static rig_mode mode_of(struct source *s)
+{
+	return local_read(&s->mode);
+}
+
+static void drop_mode(struct source *s)
+{
+	local_set(&s->mode, CS_MODE_DISABLED);
+}
+
+static int system_trace_id(struct source *s)
+{
+	return 0x10 + 2 * s->cpu;
 }
 
 static int trace_id(struct coresight_device *csdev)
 {
-	return trace_id_of(source_of(csdev)->cpu);
+	return system_trace_id(source_of(csdev));
 }
+#endif
+
+#if !SINCE(7, 3)
+static int cpu_id(struct coresight_device *csdev)
+{
+	return source_of(csdev)->cpu;
+}
+#endif
 
 static int set_filters(struct rig_cpu *c, struct perf_event *event)
 {
@@ -107,7 +144,7 @@ static int start_perf(struct source *s, struct perf_event *event)
 	if (config & (BIT(CONTEXT_ID_2) | BIT(BRANCH_BROADCAST)))
 		return -EINVAL;
 	s->configr = 0;
-	if (config & BIT(TIMESTAMPS))
+	if (config & BIT(TIMESTAMPS) || (SINCE(7, 3) && config >> INTERVAL & 15))
 		s->configr |= RIG_TIMESTAMPS;
 	if (config & BIT(CONTEXT_ID) && task_active_pid_ns(current) == &init_pid_ns)
 		s->configr |= RIG_CONTEXT_ID;
@@ -123,7 +160,7 @@ static void start(void *data)
 	struct rig_cpu *c = &rig->cpu[s->cpu];
 
 	c->configr = s->configr;
-	c->trace_id = trace_id_of(s->cpu);
+	c->trace_id = s->trace_id;
 	c->shared = s->shared;
 	rig_call(RIG_START);
 }
@@ -133,13 +170,15 @@ static void stop(void *unused)
 	rig_call(RIG_STOP);
 }
 
-static int enable(struct coresight_device *csdev, struct perf_event *event, u32 mode)
+static int enable_with(struct source *s, struct perf_event *event, rig_mode mode, int trace_id)
 {
-	struct source *s = source_of(csdev);
 	int rc = 0;
 
-	if (local_cmpxchg(&s->mode, CS_MODE_DISABLED, mode))
+	if (trace_id <= 0)
+		return -EINVAL;
+	if (!take_mode(s, mode))
 		return -EBUSY;
+	s->trace_id = trace_id;
 	if (mode == CS_MODE_PERF) {
 		rc = start_perf(s, event);
 		if (!rc)
@@ -151,33 +190,66 @@ static int enable(struct coresight_device *csdev, struct perf_event *event, u32 
 		rc = smp_call_function_single(s->cpu, start, s, 1);
 	}
 	if (rc)
-		local_set(&s->mode, CS_MODE_DISABLED);
+		drop_mode(s);
 	return rc;
 }
+
+#if SINCE(7, 3)
+static int enable(struct coresight_device *csdev, struct perf_event *event, enum cs_mode mode,
+		  struct coresight_path *path)
+{
+	return enable_with(source_of(csdev), event, mode, path->trace_id);
+}
+#elif SINCE(6, 12)
+static int enable(struct coresight_device *csdev, struct perf_event *event, enum cs_mode mode,
+		  struct coresight_trace_id_map *map)
+{
+	struct source *s = source_of(csdev);
+
+	return enable_with(s, event, mode,
+			   mode == CS_MODE_PERF ? coresight_trace_id_read_cpu_id_map(s->cpu, map) : system_trace_id(s));
+}
+#else
+static int enable(struct coresight_device *csdev, struct perf_event *event, u32 mode)
+{
+	struct source *s = source_of(csdev);
+
+	return enable_with(s, event, mode, system_trace_id(s));
+}
+#endif
 
 static void disable(struct coresight_device *csdev, struct perf_event *event)
 {
 	struct source *s = source_of(csdev);
 
-	if (local_read(&s->mode) == CS_MODE_PERF) {
+	if (mode_of(s) == CS_MODE_PERF) {
 		struct etm_filters *filters = event->hw.addr_filters;
 
 		stop(NULL);
 		if (filters)
 			filters->ssstatus = rig->cpu[s->cpu].viewing;
-	} else if (local_read(&s->mode) == CS_MODE_SYSFS) {
+	} else if (mode_of(s) == CS_MODE_SYSFS) {
 		smp_call_function_single(s->cpu, stop, NULL, 1);
 	}
-	local_set(&s->mode, CS_MODE_DISABLED);
+	drop_mode(s);
 }
 
 static const struct coresight_ops_source source_ops = {
+#if !SINCE(7, 3)
 	.cpu_id = cpu_id,
+#endif
+#if !SINCE(6, 12)
 	.trace_id = trace_id,
+#endif
 	.enable = enable,
 	.disable = disable,
 };
-static const struct coresight_ops ops = { .source_ops = &source_ops };
+static const struct coresight_ops ops = {
+	.source_ops = &source_ops,
+#if SINCE(7, 3)
+	.trace_id = coresight_etm_get_trace_id,
+#endif
+};
 
 static struct source *source_of_device(struct device *dev)
 {
@@ -228,7 +300,7 @@ static const struct attribute_group trcidr_group = { .name = "trcidr", .attrs = 
 
 REGISTER(trcauthstatus, AUTHSTATUS);
 REGISTER(trcconfig, source_of_device(dev)->configr);
-REGISTER(trctraceid, trace_id_of(source_of_device(dev)->cpu));
+REGISTER(trctraceid, system_trace_id(source_of_device(dev)));
 REGISTER(trcdevarch, DEVARCH);
 static struct attribute *mgmt[] = {
 	&dev_attr_trcauthstatus.attr,
@@ -263,19 +335,11 @@ static int source_register(int cpu, struct fwnode_handle *sink)
 		return -ENOMEM;
 	s->cpu = cpu;
 	snprintf(s->name, sizeof(s->name), "etm%d", cpu);
-	if (sink) {
-		s->connection =
-		    (struct coresight_connection){ .child_port = cpu, .child_fwnode = fwnode_handle_get(sink) };
-		s->pdata = (struct coresight_platform_data){ .nr_outport = 1, .conns = &s->connection };
-	}
 	desc.subtype.source_subtype = CORESIGHT_DEV_SUBTYPE_SOURCE_PROC;
-	desc.pdata = &s->pdata;
 	desc.name = s->name;
-	desc.dev = rig_device();
-	if (IS_ERR(desc.dev)) {
-		rc = PTR_ERR(desc.dev);
+	rc = rig_describe(&desc, cpu, 0, sink, cpu);
+	if (rc)
 		goto free;
-	}
 	s->csdev = coresight_register(&desc);
 	if (IS_ERR(s->csdev)) {
 		rc = PTR_ERR(s->csdev);

@@ -11,14 +11,13 @@ module_param(fail_trbe, int, 0644);
 
 struct trbe {
 	struct coresight_device *csdev;
-	struct coresight_platform_data pdata;
 	char name[16];
-	u32 mode;
+	rig_mode mode;
 };
 
 static struct trbe *trbes[RIG_CPUS];
 
-static int enable(struct coresight_device *csdev, u32 mode, void *data)
+static int enable(struct coresight_device *csdev, rig_mode mode, rig_session *session)
 {
 	int cpu = smp_processor_id();
 
@@ -113,18 +112,17 @@ static int one_register(int cpu)
 {
 	struct coresight_desc desc = { .type = CORESIGHT_DEV_TYPE_SINK, .ops = &ops };
 	struct trbe *t = kzalloc(sizeof(*t), GFP_KERNEL);
+	int rc;
 
 	if (!t)
 		return -ENOMEM;
 	snprintf(t->name, sizeof(t->name), "trbe%d", cpu);
 	desc.subtype.sink_subtype = CORESIGHT_DEV_SUBTYPE_SINK_PERCPU_SYSMEM;
-	desc.pdata = &t->pdata;
 	desc.name = t->name;
-	desc.dev = rig_device();
-	t->csdev = IS_ERR(desc.dev) ? ERR_CAST(desc.dev) : coresight_register(&desc);
+	rc = rig_describe(&desc, cpu, 0, NULL, 0);
+	t->csdev = rc ? ERR_PTR(rc) : coresight_register(&desc);
 	if (IS_ERR(t->csdev)) {
-		int rc = PTR_ERR(t->csdev);
-
+		rc = PTR_ERR(t->csdev);
 		kfree(t);
 		return rc;
 	}
