@@ -18,12 +18,17 @@ check-rig:
 	@$(top_srcdir)/tests/check-summary . rig-tests
 rig-tests: rig-built
 	@$(MAKE) --no-print-directory TESTS='$(RIG_TESTS)' check-TESTS
+# The same on each kernel, then a table.
+check-rig-kernels:
+	@status=0; for kernel in $$($(top_srcdir)/tests/rig/rig kernels | cut -d ' ' -f 1); do echo "==> $$kernel"; \
+		RIG_KERNEL=$$kernel $(MAKE) --no-print-directory check-rig || status=1; done; \
+	top_srcdir=$(top_srcdir) top_builddir=. $(top_srcdir)/tests/rig/rig results; exit $$status
 # Endurance: SOAK_MINUTES of targets and snapshots.
 SOAK_MINUTES = 30
 soak-rig: rig-built
 	@$(AM_TESTS_ENVIRONMENT) $(top_srcdir)/tests/rig/rig boot --no-truth --limit $$(($(SOAK_MINUTES) * 90 + 1200)) \
 		--set MINUTES=$(SOAK_MINUTES) $(top_srcdir)/tests/rig/soak.rig tests/rig/out/soak
-.PHONY: rig-built rig-tests check-rig soak-rig
+.PHONY: rig-built rig-tests check-rig check-rig-kernels soak-rig
 
 CLEANFILES += rig-tests.log
 clean-local: clean-rig
