@@ -103,10 +103,10 @@ fresh() { # COMMAND...: csightd anew, without snapshots and with decoders that w
   stop_decoders || note <<<'no decoder to stop'
 }
 
-trace_units() { # trbe|etr: trace hardware with these sinks alone, and a csightd that knows it
+trace_units() { # trbe|etr|etf|etb: trace hardware with these sinks alone, and a csightd that knows it
   rmmod csight-rig 2>/dev/null
   modprobe coresight
-  case $1 in trbe) insmod "$RIG/module/csight-rig.ko" etr=0 ;; etr) insmod "$RIG/module/csight-rig.ko" trbe=0 ;; esac
+  case $1 in trbe) insmod "$RIG/module/csight-rig.ko" etr=0 ;; *) insmod "$RIG/module/csight-rig.ko" trbe=0 "$1=1" ;; esac
 }
 
 # A program stopped right behind its exec (held.c), in $pid; it goes on by run_to_end and let_go. What its process ran

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
  * One sink for all CPUs, with the behaviour of coresight-tmc's ETR: a hardware buffer that belongs to one owner at a
- * time, the thread that opened the events. The last of its events to stop receives the trace of all of them.
+ * time, the thread that opened the events. The last of its events to stop receives the trace of all of them. Or instead
+ * an ETF or an ETB, which do the same with a memory of their own, of a fixed size.
  */
 #include <linux/moduleparam.h>
 #include <linux/property.h>
@@ -9,7 +10,7 @@
 
 #include "rig.h"
 
-enum { DEFAULT_SIZE = 1 << 20 };
+enum { DEFAULT_SIZE = 1 << 20, MEMORY_SIZE = 64 << 10 };
 
 static int fail_etr;
 module_param(fail_etr, int, 0644);
@@ -21,6 +22,7 @@ static struct {
 	unsigned int users; /* sources that it is enabled for */
 	pid_t pid;          /* -1: no owner */
 	u32 size;
+	bool fixed; /* the size: an ETF or ETB */
 } etr = { .pid = -1, .size = DEFAULT_SIZE };
 
 /* One hardware buffer for each owner of per-CPU events; the first event sets its size. */
@@ -41,6 +43,8 @@ struct etr_buffer {
 
 static const void *hardware_of(const struct etr_buffer *b)
 {
+	if (etr.fixed)
+		return &etr;
 	return b->owned ? (const void *)b->owned : b;
 }
 
@@ -127,7 +131,7 @@ static int disable(struct coresight_device *csdev)
 /* As in the driver: the size of the AUX buffer, but at least buffer_size. */
 static u64 size_for(int nr_pages)
 {
-	u64 size = max_t(u64, (u64)nr_pages << PAGE_SHIFT, etr.size);
+	u64 size = etr.fixed ? etr.size : max_t(u64, (u64)nr_pages << PAGE_SHIFT, etr.size);
 
 	return min_t(u64, size, round_down(rig->arena_room, PAGE_SIZE));
 }
@@ -264,20 +268,35 @@ static ssize_t buffer_size_store(struct device *dev, struct device_attribute *at
 }
 static DEVICE_ATTR_RW(buffer_size);
 
+/* The size in words. */
+static ssize_t rsz_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%#x\n", etr.size / 4);
+}
+static DEVICE_ATTR_RO(rsz);
+
 static struct attribute *attributes[] = { &dev_attr_buffer_size.attr, NULL };
 static const struct attribute_group group = { .attrs = attributes };
-static const struct attribute_group *groups[] = { &group, NULL };
+static struct attribute *mgmt[] = { &dev_attr_rsz.attr, NULL };
+static const struct attribute_group mgmt_group = { .name = "mgmt", .attrs = mgmt };
+static const struct attribute_group *etr_groups[] = { &group, &mgmt_group, NULL };
+static const struct attribute_group *fixed_groups[] = { &mgmt_group, NULL };
 
-int rig_etr_register(struct fwnode_handle **ret_node)
+int rig_etr_register(enum rig_kind kind, struct fwnode_handle **ret_node)
 {
-	struct coresight_desc desc = {
-		.type = CORESIGHT_DEV_TYPE_SINK, .ops = &ops, .groups = groups, .name = "tmc_etr0"
-	};
-
+	static const char *const names[] = { "tmc_etr0", "tmc_etf0", "tmc_etb0" };
+	struct coresight_desc desc = { .type = CORESIGHT_DEV_TYPE_SINK, .ops = &ops, .name = names[kind] };
 	int rc;
 
 	spin_lock_init(&etr.lock);
-	desc.subtype.sink_subtype = CORESIGHT_DEV_SUBTYPE_SINK_SYSMEM;
+	etr.fixed = kind != RIG_ETR;
+	etr.size = etr.fixed ? MEMORY_SIZE : DEFAULT_SIZE;
+	desc.groups = etr.fixed ? fixed_groups : etr_groups;
+	desc.subtype.sink_subtype = etr.fixed ? CORESIGHT_DEV_SUBTYPE_SINK_BUFFER : CORESIGHT_DEV_SUBTYPE_SINK_SYSMEM;
+	if (kind == RIG_ETF) {
+		desc.type = CORESIGHT_DEV_TYPE_LINKSINK;
+		desc.subtype.link_subtype = CORESIGHT_DEV_SUBTYPE_LINK_FIFO;
+	}
 	rc = rig_describe(&desc, -1, nr_cpu_ids, NULL, 0);
 	if (rc)
 		return rc;

@@ -9,9 +9,11 @@
 
 enum { DEVICES = 2 * RIG_CPUS + 1, IVSHMEM_VENDOR = 0x1af4, IVSHMEM_DEVICE = 0x1110, ARENA_SHARE = 4 };
 
-static bool with_etr = true, with_trbe = true;
+static bool with_etr = true, with_trbe = true, with_etf, with_etb;
 module_param_named(etr, with_etr, bool, 0444);
 module_param_named(trbe, with_trbe, bool, 0444);
+module_param_named(etf, with_etf, bool, 0444);
+module_param_named(etb, with_etb, bool, 0444);
 
 int rig_truncate, rig_lose, rig_overtake;
 module_param_named(truncate, rig_truncate, int, 0644);
@@ -277,8 +279,8 @@ static int __init rig_init(void)
 	rc = platform_driver_register(&driver);
 	if (rc)
 		goto unmap;
-	if (with_etr)
-		rc = rig_etr_register(&sink);
+	if (with_etr || with_etf || with_etb)
+		rc = rig_etr_register(with_etf ? RIG_ETF : with_etb ? RIG_ETB : RIG_ETR, &sink);
 	if (!rc && with_trbe)
 		rc = rig_trbe_register();
 	if (!rc)

@@ -4,11 +4,11 @@
  * Their trace is written by a QEMU plugin (shared.h). Towards the kernel they behave as its own etm4x, tmc-etr and trbe
  * drivers do.
  *
- * Parameters: etr, trbe (which sinks exist), fail_etr, fail_trbe (the errno that enabling the sink fails with; may be
- * changed at any time). truncate, lose and overtake: a number n; the n-th slice of an overwritten buffer from now on, of
- * any sink, is lost; 0: none. truncate: the sink stops in the middle of the slice, and reports that
- * (PERF_AUX_FLAG_TRUNCATED). lose: the kernel writes no AUX record about it. overtake: before it, the sink fills the
- * whole buffer once more.
+ * Parameters: etr, trbe, etf, etb (which sinks exist; an ETF or ETB is there instead of the ETR), fail_etr, fail_trbe
+ * (the errno that enabling the shared or the private sink fails with; may be changed at any time). truncate, lose and
+ * overtake: a number n; the n-th slice of an overwritten buffer from now on, of any sink, is lost; 0: none. truncate:
+ * the sink stops in the middle of the slice, and reports that (PERF_AUX_FLAG_TRUNCATED). lose: the kernel writes no AUX
+ * record about it. overtake: before it, the sink fills the whole buffer once more.
  */
 #ifndef RIG_H
 #define RIG_H
@@ -90,7 +90,10 @@ void rig_sources_unregister(void);
 /* The state of this CPU's source that a sink needs. */
 void rig_source_sink(int cpu, bool shared);
 
-int rig_etr_register(struct fwnode_handle **ret_node);
+/* The sink that all CPUs share. */
+enum rig_kind { RIG_ETR, RIG_ETF, RIG_ETB };
+
+int rig_etr_register(enum rig_kind kind, struct fwnode_handle **ret_node);
 void rig_etr_unregister(void);
 int rig_trbe_register(void);
 void rig_trbe_unregister(void);

@@ -7,8 +7,17 @@
 
 #include "rig.h"
 
-/* Bits of the event's config (linux/coresight-pmu.h has them as ETM_OPT_…); the interval of timestamps has 4 since 7.x. */
-enum { INTERVAL = 4, BRANCH_BROADCAST = 8, CYCLES = 12, CONTEXT_ID = 14, CONTEXT_ID_2 = 15, TIMESTAMPS = 28, RETURN_STACK = 29 };
+/* Bits of the event's config (linux/coresight-pmu.h has them as ETM_OPT_…); the interval of timestamps has 4 since 7.x.
+ */
+enum {
+	INTERVAL = 4,
+	BRANCH_BROADCAST = 8,
+	CYCLES = 12,
+	CONTEXT_ID = 14,
+	CONTEXT_ID_2 = 15,
+	TIMESTAMPS = 28,
+	RETURN_STACK = 29
+};
 
 /* ETMv4.0: 64-bit timestamps and addresses, return stack, 32-bit context IDs; no cycle counts, no branch broadcast. */
 enum {
