@@ -207,7 +207,12 @@ static int enable_with(struct source *s, struct perf_event *event, rig_mode mode
 static int enable(struct coresight_device *csdev, struct perf_event *event, enum cs_mode mode,
 		  struct coresight_path *path)
 {
-	return enable_with(source_of(csdev), event, mode, path->trace_id);
+	int rc = enable_with(source_of(csdev), event, mode, path->trace_id);
+
+	/* The driver of a CPU's source does this, not the core, which needs it to end a session of sysfs. */
+	if (!rc)
+		csdev->path = path;
+	return rc;
 }
 #elif SINCE(6, 12)
 static int enable(struct coresight_device *csdev, struct perf_event *event, enum cs_mode mode,
@@ -240,6 +245,9 @@ static void disable(struct coresight_device *csdev, struct perf_event *event)
 	} else if (mode_of(s) == CS_MODE_SYSFS) {
 		smp_call_function_single(s->cpu, stop, NULL, 1);
 	}
+#if SINCE(7, 3)
+	csdev->path = NULL;
+#endif
 	drop_mode(s);
 }
 
