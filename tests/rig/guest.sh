@@ -74,9 +74,9 @@ says() { # TEXT COMMAND...: whatever its status
 daemon() { property csightd MainPID; }
 perf_events() { find "/proc/$(daemon)/fd" -lname '*perf_event*' 2>/dev/null | wc -l; }
 in_use() { local n; read -r n </sys/module/csight_rig/refcnt && echo "$n"; } # trace units and sinks that lead somewhere
-no_warning() { # in the kernel's log
-  ! dmesg | grep -E 'WARN|BUG:|Oops|Call trace' >/tmp/warned || { note </tmp/warned; return 1; }
-}
+# What the kernel's log warns of. Where the out-of-memory killer was, that is no warning.
+warned() { dmesg | awk '/invoked oom-killer/ { oom = 1 } /WARN|BUG:|Oops|Call trace/ && !oom; /oom-kill:/ { oom = 0 }'; }
+no_warning() { [ -z "$(warned)" ] || { warned | note; return 1; }; }
 
 finish() { exit "$failed"; }
 
@@ -176,6 +176,3 @@ now_and_then() { # PID...
     sleep 0.3
   done
 } 2>/dev/null
-
-warned() { dmesg | grep -E 'WARN|BUG:|Oops|Call trace'; }
-no_warning() { [ -z "$(warned)" ] || { warned | note; return 1; }; }
