@@ -210,12 +210,20 @@ static void on_oom_kill(void *data, pid_t tid)
 	target_list_take_oom(d->targets, tid);
 }
 
+static void on_ooms_passed(void *data)
+{
+	struct daemon *d = data;
+
+	target_list_settle(d->targets);
+}
+
 static int start_ooms(struct daemon *d)
 {
+	static const struct oom_listener_calls calls = { .killed = on_oom_kill, .passed = on_ooms_passed };
 	int fd = oom_listener_open(d->settings.kernel), rc = fd;
 
 	if (fd >= 0)
-		rc = oom_listener_new(d->base, fd, on_oom_kill, d, &d->ooms);
+		rc = oom_listener_new(d->base, fd, &calls, d, &d->ooms);
 	if (rc < 0)
 		log_debug("processes that end for lack of memory are unknown: the kernel's log cannot be read: %s",
 			  strerror(-rc));

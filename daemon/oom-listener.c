@@ -21,9 +21,11 @@ enum { RECORD_SIZE = 8192, RECORDS_A_TURN = 10000, VMSTAT_SIZE = 64 << 10, ANSWE
 struct oom_listener {
 	int fd;
 	struct event *event;
-	void (*killed)(void *data, pid_t tid);
+	struct oom_listener_calls calls;
 	void *data;
-	uint64_t named; /* kills since the boot, as far as they are known here */
+	/* Kills since the boot: those that have been passed, and those whose messages are no longer waited for. */
+	uint64_t named, waived;
+	bool reading;
 };
 
 static int ask_for_log(const char *socket)
@@ -91,37 +93,55 @@ static bool parse_record(const char *record, pid_t *ret)
 	return *ret > 0;
 }
 
-/* Counts the kills whose messages the log has dropped as named. */
-static void take_loss(struct oom_listener *l)
+static bool waive(struct oom_listener *l)
 {
-	uint64_t kills = count_kills();
+	uint64_t kills = count_kills(), known = l->named + l->waived;
 
-	if (l->named < kills)
-		log_warning(
-		    "the kernel's log has dropped messages: which processes ended for lack of memory is unknown");
-	l->named = MAX(l->named, kills);
+	l->waived += kills - MIN(kills, known);
+	return known < kills;
+}
+
+/*
+ * Counts a kill once it has been passed: until then, no other ending is complete. A message that was no longer waited
+ * for may come late.
+ */
+static void count_named(struct oom_listener *l)
+{
+	l->named++;
+	l->waived -= l->waived > 0;
 }
 
 static void read_messages(struct oom_listener *l)
 {
 	char record[RECORD_SIZE];
+	bool any = false;
 	pid_t tid;
 
+	/* The one who receives a kill may ask whether all have been passed. */
+	if (l->reading)
+		return;
+	l->reading = true;
 	for (int i = 0; i < RECORDS_A_TURN; i++) {
 		ssize_t n = read(l->fd, record, sizeof(record) - 1);
+		int error = n < 0 ? errno : 0;
 
-		if (n < 0 && errno == EPIPE)
-			take_loss(l);
-		else if (n == 0 || (n < 0 && errno != EINTR))
-			return;
-		if (n <= 0)
+		if (error == EPIPE && waive(l))
+			log_warning("the kernel's log has dropped messages: which processes ended for lack of memory "
+				    "is unknown");
+		if (n == 0 || (error && error != EINTR && error != EPIPE))
+			break;
+		if (error)
 			continue;
 		record[n] = '\0';
 		if (parse_record(record, &tid)) {
-			l->named++;
-			l->killed(l->data, tid);
+			l->calls.killed(l->data, tid);
+			count_named(l);
+			any = true;
 		}
 	}
+	l->reading = false;
+	if (any)
+		l->calls.passed(l->data);
 }
 
 bool oom_listener_read(struct oom_listener *l)
@@ -130,12 +150,12 @@ bool oom_listener_read(struct oom_listener *l)
 	uint64_t kills = count_kills();
 
 	read_messages(l);
-	return l->named >= kills;
+	return l->named + l->waived >= kills;
 }
 
 void oom_listener_forget(struct oom_listener *l)
 {
-	l->named = MAX(l->named, count_kills());
+	waive(l);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *data)
@@ -143,7 +163,7 @@ static void on_readable(evutil_socket_t fd, short what, void *data)
 	read_messages(data);
 }
 
-int oom_listener_new(struct event_base *base, int fd, void (*killed)(void *data, pid_t tid), void *data,
+int oom_listener_new(struct event_base *base, int fd, const struct oom_listener_calls *calls, void *data,
 		     struct oom_listener **ret)
 {
 	struct oom_listener *l = calloc(1, sizeof(*l));
@@ -152,9 +172,8 @@ int oom_listener_new(struct event_base *base, int fd, void (*killed)(void *data,
 		close(fd);
 		return -ENOMEM;
 	}
-	*l = (struct oom_listener){ .fd = fd, .killed = killed, .data = data };
+	*l = (struct oom_listener){ .fd = fd, .calls = *calls, .data = data, .named = count_kills() };
 	lseek(fd, 0, SEEK_END);
-	l->named = count_kills();
 	l->event = event_new(base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
 	if (!l->event || event_add(l->event, NULL) < 0) {
 		oom_listener_free(l);

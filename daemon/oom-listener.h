@@ -20,9 +20,13 @@ struct oom_listener;
  */
 int oom_listener_open(const char *socket);
 
-/* Creates a listener to later messages. fd: from oom_listener_open(); owned, also on failure. killed: also of threads.
- */
-int oom_listener_new(struct event_base *base, int fd, void (*killed)(void *data, pid_t tid), void *data,
+struct oom_listener_calls {
+	void (*killed)(void *data, pid_t tid); /* a process, or one of its threads; may call oom_listener_read() */
+	void (*passed)(void *data);            /* after some of them */
+};
+
+/* Creates a listener to later messages. fd: from oom_listener_open(); owned, also on failure. */
+int oom_listener_new(struct event_base *base, int fd, const struct oom_listener_calls *calls, void *data,
 		     struct oom_listener **ret);
 struct oom_listener *oom_listener_free(struct oom_listener *l);
 

@@ -204,7 +204,9 @@ static void settle_kill(struct target *t)
 
 	if (!ooms || !t->ending.known || t->ending.status != SIGKILL)
 		return;
+	t->settling = true;
 	complete = oom_listener_read(ooms);
+	t->settling = false;
 	t->ending.oom = t->oom_killed;
 	if (complete || t->oom_killed)
 		return;
@@ -460,11 +462,16 @@ void target_list_take_oom(struct target_list *all, pid_t tid)
 	if (all->o.exits)
 		exit_listener_read(all->o.exits);
 	TAILQ_FOREACH (t, &all->list, link)
-		if (!t->ending.known && !t->replaced && has_thread(t, tid))
+		if ((!t->ending.known || t->settling) && !t->replaced && has_thread(t, tid))
 			t->oom_killed = found = true;
 	if (!found)
 		all->victims[all->n_victims++ % VICTIMS] = (struct victim){ tid, now_ns(CLOCK_MONOTONIC) };
-	/* Those that waited for the message, or to learn that there is none. */
+}
+
+void target_list_settle(struct target_list *all)
+{
+	struct target *t;
+
 	TAILQ_FOREACH (t, &all->list, link)
 		settle_late(t);
 }

@@ -48,6 +48,7 @@ struct target {
 	int reported_code;
 	pid_t dumped_tid; /* the thread that dumped core; 0: none */
 	bool oom_killed;  /* the kernel's out-of-memory killer has ended it */
+	bool settling;    /* its ending is known but for that */
 	pid_t *killed;    /* threads that SIGKILL has ended */
 	size_t n_killed, killed_room;
 	bool listed;               /* in the list */
@@ -108,6 +109,9 @@ void target_list_take_event(struct target_list *all, const struct exit_event *e)
 
 /* Records that the kernel's out-of-memory killer has ended the process of this thread. */
 void target_list_take_oom(struct target_list *all, pid_t tid);
+
+/* Finds out how processes ended that waited for that, or to learn that it did not happen. */
+void target_list_settle(struct target_list *all);
 
 struct target_info {
 	pid_t pid, parent;
