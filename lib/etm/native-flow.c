@@ -118,6 +118,12 @@ int native_flow_context(struct native *e, const struct packet_context *c, uint64
 void native_flow_info(struct native *e)
 {
 	e->control.stack_blocked = true;
+	native_flow_empty_stack(e);
+}
+
+void native_flow_empty_stack(struct native *e)
+{
+	e->control.stack_holed = false;
 	e->stack.n = 0;
 }
 
@@ -126,7 +132,16 @@ static bool stack_is_used(const struct native *e)
 	return e->stack.enabled && !e->control.stack_blocked;
 }
 
-int native_flow_return(struct native *e)
+/* Control was in code that is missing, and returned to where that is not known. */
+static int lose_return(struct native *e, uint64_t offset)
+{
+	struct element unknown = { .kind = ELEM_UNKNOWN_ADDRESS, .isa = ISA_A64 };
+
+	lose_control(e);
+	return native_batch_add_event(e, &unknown, offset);
+}
+
+int native_flow_return(struct native *e, uint64_t offset)
 {
 	struct native_return_stack *s = &e->stack;
 	struct native_control *c = &e->control;
@@ -136,7 +151,7 @@ int native_flow_return(struct native *e)
 	if (c->need != NEED_TARGET || !stack_is_used(e))
 		return 0;
 	if (!s->n)
-		return NATIVE_BAD;
+		return c->stack_holed ? lose_return(e, offset) : NATIVE_BAD;
 	from = s->slots[s->top].block;
 	c->block = 0;
 	if (return_stack_is_open(s, 0)) {
@@ -176,10 +191,13 @@ static int emit_range(struct native *e, uint64_t start, uint64_t end, const stru
 	return native_batch_add_range(e, &range, successor, offset);
 }
 
+/* What runs there pushes and pops entries of the trace unit's return stack. */
 static int emit_no_image(struct native *e, uint64_t address, uint64_t offset)
 {
 	struct element missing = { .kind = ELEM_NO_IMAGE, .isa = ISA_A64, .address = address };
 
+	e->control.stack_holed = true;
+	e->stack.n = 0;
 	return native_batch_add_event(e, &missing, offset);
 }
 
@@ -213,7 +231,7 @@ int native_flow_atom(struct native *e, bool taken, uint64_t offset)
 {
 	const struct basic_block *b;
 	uint32_t next;
-	int rc = native_flow_return(e);
+	int rc = native_flow_return(e, offset);
 
 	if (rc != 0 || e->control.need || !e->control.has_context)
 		return rc;
@@ -273,7 +291,7 @@ int native_flow_exception(struct native *e, const struct p0 *p, const struct p0 
 		e->control.address = address->value;
 		e->control.need = NEED_NOTHING;
 	} else if (address) {
-		rc = native_flow_return(e);
+		rc = native_flow_return(e, p->offset);
 		if (e->control.block)
 			e->control.address = e->blocks.list[e->control.block].start;
 		e->control.block = 0;
@@ -293,9 +311,9 @@ int native_flow_exception(struct native *e, const struct p0 *p, const struct p0 
 }
 
 /* Where control is, popping the return stack if that is needed and possible. NATIVE_BAD. */
-static int current_address(struct native *e, uint64_t *ret)
+static int current_address(struct native *e, uint64_t *ret, uint64_t offset)
 {
-	int rc = e->stack.n ? native_flow_return(e) : 0;
+	int rc = e->stack.n ? native_flow_return(e, offset) : 0;
 
 	*ret = e->control.block ? e->blocks.list[e->control.block].start : e->control.address;
 	return rc;
@@ -307,7 +325,7 @@ int native_flow_q(struct native *e, const struct p0 *p, uint64_t address)
 	struct instr last = { 0 };
 	uint64_t start, at;
 	uint32_t n = 0;
-	int rc = current_address(e, &start);
+	int rc = current_address(e, &start, p->offset);
 
 	if (rc != 0)
 		return rc;
@@ -344,7 +362,7 @@ int native_flow_source(struct native *e, const struct p0 *p)
 	uint64_t start;
 	struct instr last;
 	uint32_t op = 0;
-	int rc = current_address(e, &start);
+	int rc = current_address(e, &start, p->offset);
 
 	if (rc != 0 || !e->control.has_context)
 		return rc;

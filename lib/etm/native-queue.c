@@ -139,7 +139,7 @@ static int emit_trace_on(struct native *e, const struct p0 *p)
 
 	element.reason = e->queue.state.overflow ? REASON_OVERFLOW : REASON_BEGIN;
 	e->queue.state.overflow = false;
-	e->stack.n = 0;
+	native_flow_empty_stack(e);
 	return native_batch_add_event(e, &element, p->offset);
 }
 
@@ -480,7 +480,7 @@ int native_queue_info(struct native *e, const struct packet *p)
 		rc = queue_add(e, &(struct p0){ .kind = P0_INFO });
 	if (rc == 0 && p->in_transaction)
 		rc = queue_add(e, &(struct p0){ .kind = P0_TRANSACTION, .number = TRANSACTION_INIT });
-	e->stack.n = 0;
+	native_flow_empty_stack(e);
 	return rc;
 }
 

@@ -175,8 +175,9 @@ struct native_control {
 	uint8_t need;     /* enum native_need */
 	bool has_context;
 	bool stack_blocked;                 /* no pushes and pops, from trace info up to the first address */
+	bool stack_holed;                   /* the trace unit's may have entries below those here */
 	uint8_t isa, level, security, bits; /* of the context, as struct element has them */
-	uint8_t unused[5];
+	uint8_t unused[4];
 };
 _Static_assert(sizeof(struct native_control) == 24, "padding is not comparable");
 
@@ -325,11 +326,15 @@ void native_flow_forget(struct native *e);
 /* Trace info: the return stack is empty, and not used before the next address. */
 void native_flow_info(struct native *e);
 
+/* The trace unit's return stack is empty. */
+void native_flow_empty_stack(struct native *e);
+
 /*
  * Pops the return stack where the target of an indirect branch is needed. NATIVE_BAD: the stack is empty. Where the
- * entry is one from before the chunk, control is lost and the chunk broken.
+ * entry is unknown, control is lost: it is one from before code that is missing, or one from before the chunk, which
+ * is broken then.
  */
-int native_flow_return(struct native *e);
+int native_flow_return(struct native *e, uint64_t offset);
 
 /* Clears the blocks and what refers to them; no batch may refer to them any more. */
 int native_flow_renew(struct native *e);

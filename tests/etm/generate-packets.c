@@ -335,7 +335,7 @@ void gen_put_sync(struct gen *g, uint32_t unseen)
 	if (cycles)
 		gen_put_field(g, g->threshold);
 	memset(g->history, 0, sizeof(g->history));
-	g->entries = 0;
+	g->entries = g->known = 0;
 	g->stack_waits = true;
 	/* A decoder that starts here has seen no IDs. */
 	g->ctxid_emitted = g->vmid_emitted = false;
@@ -350,7 +350,7 @@ void gen_trace_on(struct gen *g)
 	gen_put(g, 0x04);
 	gen_emit(g, ELEM_TRACE_ON, g->made + 1)->reason = g->wants_overflow ? REASON_OVERFLOW : REASON_BEGIN;
 	g->wants_overflow = false;
-	g->entries = 0;
+	g->entries = g->known = 0;
 	gen_put_address_and_context(g, g->pc);
 	g->start = g->pc;
 }

@@ -48,6 +48,7 @@ struct gen {
 	unsigned n_atoms;
 	uint64_t history[3], stamp, stack[GEN_STACK];
 	unsigned entries, top;
+	unsigned known; /* the newest entries, which a decoder has: it does not see what unavailable code does */
 	bool stack_waits, marked, wants_overflow;
 	uint32_t threshold, depth, spec;
 	uint64_t made, committed; /* numbers of P0 elements, including atoms that are held back */

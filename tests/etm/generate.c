@@ -180,6 +180,7 @@ static void push_return(struct gen *g, uint64_t address)
 	g->top = (g->top + 1) % GEN_STACK;
 	g->stack[g->top] = address;
 	g->entries = MIN(g->entries + 1, GEN_STACK);
+	g->known = MIN(g->known + 1, GEN_STACK);
 }
 
 static bool pops(struct gen *g, uint64_t target)
@@ -192,15 +193,33 @@ static bool pops(struct gen *g, uint64_t target)
 	return true;
 }
 
+static void visit_unknown(struct gen *g)
+{
+	for (unsigned n = 1 + gen_below(g, 4); n; n--)
+		gen_atom(g, gen_below(g, 2));
+	gen_flush(g);
+}
+
 /* Executes code that is unavailable: a decoder emits one no-image element, at its first branch. */
 static void visit_nowhere(struct gen *g)
 {
 	g->used |= GENERATE_MISSING;
 	gen_put_address(g, nowhere);
 	gen_emit(g, ELEM_NO_IMAGE, g->made + 1)->address = nowhere;
-	for (unsigned n = 1 + gen_below(g, 4); n; n--)
-		gen_atom(g, gen_below(g, 2));
-	gen_flush(g);
+	visit_unknown(g);
+	g->known = 0;
+	/* Code that pops all entries. */
+	if (g->without & GENERATE_HIDDEN_RETURNS)
+		g->entries = 0;
+}
+
+/* Returns by the return stack to where a decoder cannot follow; it emits an element at the next branch. */
+static void return_unknown(struct gen *g, uint64_t next)
+{
+	g->used |= GENERATE_HIDDEN_RETURNS;
+	gen_emit(g, ELEM_UNKNOWN_ADDRESS, g->made + 1);
+	visit_unknown(g);
+	gen_put_address(g, next);
 }
 
 static void return_from_exception(struct gen *g, uint64_t next)
@@ -231,6 +250,10 @@ static void indirect(struct gen *g, const struct instruction *i, uint64_t after)
 	if (i->link) {
 		push_return(g, after);
 	} else if (pops(g, next)) {
+		if (g->known)
+			g->known--;
+		else
+			return_unknown(g, next);
 		return;
 	}
 	gen_flush(g);
@@ -531,7 +554,7 @@ const char *generate_feature_str(unsigned bit)
 	static const char *const names[GENERATE_FEATURES] = {
 		"speculation",     "cycles",  "return-stack",     "broadcast", "transactions", "q",      "sources",
 		"instrumentation", "markers", "compare-branches", "pauth-lr",  "realms",       "resets", "loss",
-		"missing",         "waits"
+		"missing",         "waits",   "hidden-returns"
 	};
 
 	return bit < GENERATE_FEATURES ? names[bit] : "?";

@@ -24,10 +24,11 @@ enum generate_feature {
 	GENERATE_PAUTH_LR = 1 << 10,
 	GENERATE_REALMS = 1 << 11,
 	GENERATE_RESETS = 1 << 12,
-	GENERATE_LOSS = 1 << 13,    /* overflow, discard */
-	GENERATE_MISSING = 1 << 14, /* code that is unavailable */
-	GENERATE_WAITS = 1 << 15,   /* WFI and the like as branches */
-	GENERATE_FEATURES = 16,
+	GENERATE_LOSS = 1 << 13,           /* overflow, discard */
+	GENERATE_MISSING = 1 << 14,        /* code that is unavailable */
+	GENERATE_WAITS = 1 << 15,          /* WFI and the like as branches */
+	GENERATE_HIDDEN_RETURNS = 1 << 16, /* to what called before code that is unavailable, by the return stack */
+	GENERATE_FEATURES = 17,
 };
 
 struct generated {
