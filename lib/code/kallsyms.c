@@ -183,10 +183,16 @@ static bool is_own(const struct kallsyms *k, const struct kallsyms_symbol *s)
 	return !*s->owner && s->address >= k->start && s->address < k->end;
 }
 
+/* Code of BPF programs is replaced by that of others at any time, without a trace of it here. */
+static bool is_of_bpf(const struct kallsyms_symbol *s)
+{
+	return strcmp(s->owner, "bpf") == 0;
+}
+
 /* The kernel frees its code of the start, which has symbols outside the bounds. */
 static bool is_function(const struct kallsyms *k, const struct kallsyms_symbol *s)
 {
-	return s->code && (*s->owner || is_own(k, s));
+	return s->code && !is_of_bpf(s) && (*s->owner || is_own(k, s));
 }
 
 static uint64_t size_of(const struct kallsyms *k, const struct kallsyms_symbol *s)
@@ -243,7 +249,7 @@ int kallsyms_code(const struct kallsyms *k, size_t max, struct elf_core_segment 
 
 		if (is_own(k, s) && s->address == k->start)
 			add_range(ranges, &n, k->start, k->end);
-		else if (*s->owner && s->code && s->address)
+		else if (*s->owner && s->code && s->address && !is_of_bpf(s))
 			add_range(ranges, &n, s->address, s->address + size_of(k, s));
 	}
 	*ret = ranges;

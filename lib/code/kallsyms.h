@@ -33,12 +33,13 @@ int kallsyms_read(int fd, struct kallsyms *ret, struct reason *why);
 void kallsyms_done(struct kallsyms *k);
 
 /*
- * Finds the memory that holds code, in pages: the kernel's own, and what modules, BPF programs and trampolines have by
- * their symbols. At most max ranges: the closest ones are joined. The caller frees *ret.
+ * Finds the memory that holds code, in pages: the kernel's own, and what modules and trampolines have by their symbols;
+ * not BPF programs. At most max ranges: the closest ones are joined. The caller frees *ret.
  */
 int kallsyms_code(const struct kallsyms *k, size_t max, struct elf_core_segment **ret, size_t *ret_n);
 
-/* Returns the functions; one extends to the next symbol. The caller frees *ret; the names are k's. */
+/* Returns the functions, but for BPF programs; one extends to the next symbol. The caller frees *ret; the names are
+ * k's. */
 int kallsyms_functions(const struct kallsyms *k, struct elf_core_function **ret, size_t *ret_n);
 
 #endif
