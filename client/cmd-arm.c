@@ -19,12 +19,17 @@
 #define CGROUP_ROOT "/sys/fs/cgroup"
 
 enum { FUNCTIONS_MAX = 8, RING_SIZE_MIN = 64 << 10, RING_SIZE_MAX = 1 << 30 };
+enum { CYCLE_THRESHOLD_MAX = 4095, TIMESTAMP_INTERVAL_MAX = 8192 };
 enum {
 	OPTION_PID,
 	OPTION_KERNEL,
 	OPTION_CYCLES,
 	OPTION_NO_TIMESTAMPS,
 	OPTION_NO_CONTEXTS,
+	OPTION_RETSTACK,
+	OPTION_BROADCAST,
+	OPTION_THRESHOLD,
+	OPTION_INTERVAL,
 	OPTION_FUNCTION,
 	OPTION_FILTER,
 	OPTION_SINK,
@@ -48,6 +53,11 @@ static const struct verb_option arm_options[] = {
 	[OPTION_CYCLES] = { "cycles", 0, NULL, "count cycles" },
 	[OPTION_NO_TIMESTAMPS] = { "no-timestamps", 0, NULL, "no timestamps: less trace, and no times" },
 	[OPTION_NO_CONTEXTS] = { "no-contexts", 0, NULL, "no context IDs" },
+	[OPTION_RETSTACK] = { "retstack", 0, "on|off",
+			      "omit the addresses of returns that a return stack predicts (default on)" },
+	[OPTION_BROADCAST] = { "branch-broadcast", 0, NULL, "trace the target of every taken branch" },
+	[OPTION_THRESHOLD] = { "cycle-threshold", 0, "N", "with --cycles: least number of cycles that is traced" },
+	[OPTION_INTERVAL] = { "timestamp-interval", 0, "N", "cycles between timestamps, a power of two up to 8192" },
 	[OPTION_FUNCTION] = { "function", 0, "NAME[@FILE]",
 			      "trace only this function of FILE (default the program); repeatable" },
 	[OPTION_FILTER] = { "filter", 0, "TEXT", "trace only these addresses; TEXT is a perf address filter" },
@@ -211,6 +221,40 @@ static int arm_add_rule(struct client *c, struct arm *a, int option, const char 
 	return STATUS_OK;
 }
 
+/* Parses the value of an option about the content of the trace. Returns a usage error's status, or STATUS_OK. */
+static int arm_add_content(struct client *c, struct csight_arm_options *options, int option, const char *value)
+{
+	switch (option) {
+	case OPTION_RETSTACK:
+		options->no_return_stack = strcmp(value, "off") == 0;
+		if (!options->no_return_stack && strcmp(value, "on") != 0)
+			return client_usage(c, "--retstack: '%s' is neither on nor off", esc(value));
+		break;
+	case OPTION_THRESHOLD:
+		if (parse_u64(value, CYCLE_THRESHOLD_MAX, &options->cycle_threshold) < 0 || !options->cycle_threshold)
+			return client_usage(c, "--cycle-threshold: '%s' is not a number from 1 to %d", esc(value),
+					    CYCLE_THRESHOLD_MAX);
+		break;
+	case OPTION_INTERVAL:
+		if (parse_u64(value, TIMESTAMP_INTERVAL_MAX, &options->timestamp_interval) < 0 ||
+		    !options->timestamp_interval || options->timestamp_interval & (options->timestamp_interval - 1))
+			return client_usage(c, "--timestamp-interval: '%s' is not a power of two from 1 to %d",
+					    esc(value), TIMESTAMP_INTERVAL_MAX);
+		break;
+	case OPTION_RING_SIZE:
+		if (parse_size(value, &options->ring_size) < 0 || options->ring_size < RING_SIZE_MIN ||
+		    options->ring_size > RING_SIZE_MAX || (options->ring_size & (options->ring_size - 1)))
+			return client_usage(c, "--ring-size: '%s' is not a power of two from 64K to 1G", esc(value));
+		break;
+	case OPTION_MODE:
+		options->mode = value;
+		if (!client_is_mode(value))
+			return client_usage(c, "--mode: '%s' is neither ring nor fill", esc(value));
+		break;
+	}
+	return STATUS_OK;
+}
+
 /* Parses the command line. Returns false, with the exit status in c->status, if the verb ends there. */
 static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 {
@@ -249,12 +293,17 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 		case OPTION_SINK:
 			options->sink = value;
 			break;
+		case OPTION_BROADCAST:
+			options->branch_broadcast = true;
+			break;
+		case OPTION_RETSTACK:
+		case OPTION_THRESHOLD:
+		case OPTION_INTERVAL:
+		case OPTION_RING_SIZE:
 		case OPTION_MODE:
-			options->mode = value;
-			if (!client_is_mode(value)) {
-				c->status = client_usage(c, "--mode: '%s' is neither ring nor fill", esc(value));
+			c->status = arm_add_content(c, options, o, value);
+			if (c->status != STATUS_OK)
 				return false;
-			}
 			break;
 		case OPTION_NAME:
 		case OPTION_EXE:
@@ -267,18 +316,14 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 			if (c->status != STATUS_OK)
 				return false;
 			break;
-		case OPTION_RING_SIZE:
-			if (parse_size(value, &options->ring_size) < 0 || options->ring_size < RING_SIZE_MIN ||
-			    options->ring_size > RING_SIZE_MAX || (options->ring_size & (options->ring_size - 1))) {
-				c->status = client_usage(c, "--ring-size: '%s' is not a power of two from 64K to 1G",
-							 esc(value));
-				return false;
-			}
-			break;
 		}
 	}
 	if (o == CLIENT_STOP)
 		return false;
+	if (options->cycle_threshold && !options->cycles) {
+		c->status = client_usage(c, "--cycle-threshold has no effect without --cycles");
+		return false;
+	}
 	if (arm->stands && (pid || c->argc || arm->n_functions)) {
 		c->status =
 		    client_usage(c, "a standing target takes no process ID%s",

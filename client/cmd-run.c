@@ -91,15 +91,8 @@ static int check_native(struct client *c, const struct run_options *run)
 		const char *name;
 		bool given;
 	} emulated[] = {
-		{ "clock", run->clock },
-		{ "retstack", run->retstack },
-		{ "branch-broadcast", run->broadcast },
-		{ "cycle-threshold", run->threshold },
-		{ "rings", run->rings },
-		{ "mode", run->mode },
-		{ "truth", run->truth },
-		{ "truth-stacks", run->stacks },
-		{ "sysroot", run->sysroot },
+		{ "clock", run->clock }, { "rings", run->rings },         { "mode", run->mode },
+		{ "truth", run->truth }, { "truth-stacks", run->stacks }, { "sysroot", run->sysroot },
 	};
 
 	for (size_t i = 0; i < ELEMENTS(emulated); i++)
@@ -423,9 +416,14 @@ static int arm_process(struct client *c, pid_t pid, const struct run_options *ru
 	struct csight_arm_options arm = { .size = sizeof(arm),
 					  .cycles = run->cycles,
 					  .no_timestamps = run->no_timestamps,
-					  .no_contexts = run->no_contexts };
+					  .no_contexts = run->no_contexts,
+					  .branch_broadcast = run->broadcast,
+					  .no_return_stack = run->retstack && strcmp(run->retstack, "off") == 0 };
 	int rc;
 
+	/* The trace unit counts from 1; 0 is the default here. */
+	if (run->threshold && parse_u64(run->threshold, ETM_THRESHOLD_MAX, &arm.cycle_threshold) == 0)
+		arm.cycle_threshold = MAX(arm.cycle_threshold, 1u);
 	if (run->ring_size)
 		parse_size(run->ring_size, &arm.ring_size);
 	rc = csight_arm(c->daemon, pid, &arm, NULL);

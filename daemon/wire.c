@@ -339,6 +339,12 @@ json_object *wire_options(const struct capture_options *options)
 	json_add_bool(o, "cycles", options->cycles);
 	json_add_bool(o, "noTimestamps", options->no_timestamps);
 	json_add_bool(o, "noContexts", options->no_contexts);
+	json_add_bool(o, "branchBroadcast", options->branch_broadcast);
+	json_add_bool(o, "noReturnStack", options->no_return_stack);
+	if (options->cycle_threshold)
+		json_add_u64(o, "cycleThreshold", options->cycle_threshold);
+	if (options->timestamp_interval)
+		json_add_u64(o, "timestampInterval", options->timestamp_interval);
 	json_add_str(o, "filter", options->filter);
 	json_add_str(o, "sink", options->sink);
 	json_add_str(o, "mode", capture_mode_str(options->mode));
@@ -347,9 +353,14 @@ json_object *wire_options(const struct capture_options *options)
 	return o;
 }
 
+static bool is_power_of_two_or_0(uint64_t n)
+{
+	return (n & (n - 1)) == 0;
+}
+
 static bool is_ring_size(uint64_t size)
 {
-	return size >= EMU_RING_SIZE_MIN && size <= EMU_RING_SIZE_MAX && (size & (size - 1)) == 0;
+	return size >= EMU_RING_SIZE_MIN && size <= EMU_RING_SIZE_MAX && is_power_of_two_or_0(size);
 }
 
 int wire_read_options(json_object *o, struct capture_options *ret, const char **ret_bad)
@@ -364,6 +375,8 @@ int wire_read_options(json_object *o, struct capture_options *ret, const char **
 			{ .name = "cycles", .flag = &options.cycles },
 			{ .name = "noTimestamps", .flag = &options.no_timestamps },
 			{ .name = "noContexts", .flag = &options.no_contexts },
+			{ .name = "branchBroadcast", .flag = &options.branch_broadcast },
+			{ .name = "noReturnStack", .flag = &options.no_return_stack },
 			{ .name = "filter", .text = &options.filter },
 			{ .name = "sink", .text = &options.sink } };
 
@@ -375,6 +388,15 @@ int wire_read_options(json_object *o, struct capture_options *ret, const char **
 	}
 	*ret_bad = "mode";
 	if (json_get_str(o, *ret_bad, &mode) == -EINVAL || (mode && capture_mode_parse(mode, &options.mode) < 0))
+		return -EINVAL;
+	*ret_bad = "cycleThreshold";
+	if (json_get_u64(o, *ret_bad, &options.cycle_threshold) == -EINVAL ||
+	    options.cycle_threshold > CAPTURE_CYCLE_THRESHOLD_MAX)
+		return -EINVAL;
+	*ret_bad = "timestampInterval";
+	if (json_get_u64(o, *ret_bad, &options.timestamp_interval) == -EINVAL ||
+	    !is_power_of_two_or_0(options.timestamp_interval) ||
+	    options.timestamp_interval > CAPTURE_TIMESTAMP_INTERVAL_MAX)
 		return -EINVAL;
 	*ret_bad = "ringSize";
 	if (json_get_u64(o, *ret_bad, &options.ring_size) == -EINVAL ||

@@ -101,6 +101,15 @@ static void add_difference(struct reason *r, const char *fmt, ...)
 	va_end(args);
 }
 
+/* 0: not wanted, or not chosen. */
+static void compare_numbers(struct reason *ret, const char *name, uint64_t have, uint64_t wanted)
+{
+	if (wanted && wanted != have && have)
+		add_difference(ret, "%s: it has %llu", name, (unsigned long long)have);
+	else if (wanted && wanted != have)
+		add_difference(ret, "%s: it was not chosen", name);
+}
+
 int capture_options_compare(const struct capture_options *have, const struct capture_options *wanted,
 			    struct reason *ret)
 {
@@ -113,6 +122,12 @@ int capture_options_compare(const struct capture_options *have, const struct cap
 		add_difference(ret, "no-timestamps: it has timestamps");
 	if (wanted->no_contexts && !have->no_contexts)
 		add_difference(ret, "no-contexts: it has context IDs");
+	if (wanted->branch_broadcast && !have->branch_broadcast)
+		add_difference(ret, "branch-broadcast: direct branches have no targets in its trace");
+	if (wanted->no_return_stack && !have->no_return_stack)
+		add_difference(ret, "retstack: it is on");
+	compare_numbers(ret, "cycle-threshold", have->cycle_threshold, wanted->cycle_threshold);
+	compare_numbers(ret, "timestamp-interval", have->timestamp_interval, wanted->timestamp_interval);
 	if (wanted->mode && wanted->mode != (have->mode ? have->mode : CAPTURE_MODE_RING))
 		add_difference(ret, "mode: it has %s", capture_mode_str(have->mode ? have->mode : CAPTURE_MODE_RING));
 	if (wanted->filter && (!have->filter || strcmp(wanted->filter, have->filter) != 0))

@@ -35,14 +35,23 @@ const char *capture_mode_str(enum capture_mode mode);
 /* -EINVAL: the text is no mode. */
 int capture_mode_parse(const char *text, enum capture_mode *ret);
 
+enum {
+	CAPTURE_CYCLE_THRESHOLD_MAX = 4095,    /* TRCCCCTLR.THRESHOLD has 12 bits */
+	CAPTURE_TIMESTAMP_INTERVAL_MAX = 8192, /* the PMU's next value means one without end */
+};
+
 /* What a trace should contain. A source that cannot satisfy an option refuses to arm and reports which. */
 struct capture_options {
 	bool kernel; /* include execution in the kernel */
 	bool cycles; /* cycle counts */
 	bool no_timestamps, no_contexts;
-	const char *filter; /* address filters in the syntax of perf, or NULL */
-	const char *sink;   /* name of the sink, or NULL for the best one */
-	uint64_t ring_size; /* bytes of each ring, a power of two, or 0 for that of the settings */
+	bool branch_broadcast;       /* the targets of all taken branches */
+	bool no_return_stack;        /* the targets of returns, too, that a return stack predicts */
+	uint64_t cycle_threshold;    /* least number of cycles in a count, or 0 for that of the trace unit's driver */
+	uint64_t timestamp_interval; /* cycles between timestamps, a power of two, or 0 for the default */
+	const char *filter;          /* address filters in the syntax of perf, or NULL */
+	const char *sink;            /* name of the sink, or NULL for the best one */
+	uint64_t ring_size;          /* bytes of each ring, a power of two, or 0 for that of the settings */
 	enum capture_mode mode;
 	bool at_exec; /* the process is within execve() when it is armed for the first time */
 };

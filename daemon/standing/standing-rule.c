@@ -145,6 +145,8 @@ void standing_options_done(struct capture_options *o)
 bool standing_options_equal(const struct capture_options *a, const struct capture_options *b)
 {
 	return a->kernel == b->kernel && a->cycles == b->cycles && a->no_timestamps == b->no_timestamps &&
-	       a->no_contexts == b->no_contexts && texts_equal(a->filter, b->filter) && texts_equal(a->sink, b->sink) &&
-	       a->ring_size == b->ring_size && a->mode == b->mode;
+	       a->no_contexts == b->no_contexts && a->branch_broadcast == b->branch_broadcast &&
+	       a->no_return_stack == b->no_return_stack && a->cycle_threshold == b->cycle_threshold &&
+	       a->timestamp_interval == b->timestamp_interval && texts_equal(a->filter, b->filter) &&
+	       texts_equal(a->sink, b->sink) && a->ring_size == b->ring_size && a->mode == b->mode;
 }

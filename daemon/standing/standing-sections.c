@@ -67,6 +67,31 @@ static int set_ring_size(uint64_t *to, const char *value, struct reason *why)
 	return reason_set(why, -EINVAL, "ring-size must be a power of two from 64K to 1G, not \"%s\"", esc(value));
 }
 
+static int set_number(uint64_t *to, const struct ini_entry *e, uint64_t max, struct reason *why)
+{
+	return parse_u64(e->value, max, to) == 0 && *to
+		   ? 0
+		   : reason_set(why, -EINVAL, "%s must be a number from 1 to %llu, not \"%s\"", e->key,
+				(unsigned long long)max, esc(e->value));
+}
+
+static int set_timestamp_interval(uint64_t *to, const struct ini_entry *e, struct reason *why)
+{
+	int rc = set_number(to, e, CAPTURE_TIMESTAMP_INTERVAL_MAX, why);
+
+	if (rc == 0 && *to & (*to - 1))
+		return reason_set(why, -EINVAL, "timestamp-interval must be a power of two, not \"%s\"", esc(e->value));
+	return rc;
+}
+
+static int set_return_stack(bool *no, const struct ini_entry *e, struct reason *why)
+{
+	int rc = set_flag(no, e, why);
+
+	*no = !*no;
+	return rc;
+}
+
 int standing_sections_set(struct standing_sections *s, const struct ini_entry *e, struct reason *why)
 {
 	struct standing_section *t = find_or_add_section(s, e->section + strlen(PREFIX));
@@ -88,6 +113,7 @@ int standing_sections_set(struct standing_sections *s, const struct ini_entry *e
 		{ .key = "cycles", .flag = &t->options.cycles },
 		{ .key = "no-timestamps", .flag = &t->options.no_timestamps },
 		{ .key = "no-contexts", .flag = &t->options.no_contexts },
+		{ .key = "branch-broadcast", .flag = &t->options.branch_broadcast },
 	};
 
 	for (size_t i = 0; i < ELEMENTS(keys); i++)
@@ -97,6 +123,12 @@ int standing_sections_set(struct standing_sections *s, const struct ini_entry *e
 		return set_user(&t->rule, e->value, why);
 	if (strcmp(e->key, "ring-size") == 0)
 		return set_ring_size(&t->options.ring_size, e->value, why);
+	if (strcmp(e->key, "retstack") == 0)
+		return set_return_stack(&t->options.no_return_stack, e, why);
+	if (strcmp(e->key, "cycle-threshold") == 0)
+		return set_number(&t->options.cycle_threshold, e, CAPTURE_CYCLE_THRESHOLD_MAX, why);
+	if (strcmp(e->key, "timestamp-interval") == 0)
+		return set_timestamp_interval(&t->options.timestamp_interval, e, why);
 	if (strcmp(e->key, "mode") == 0)
 		return capture_mode_parse(e->value, &t->options.mode) == 0
 			   ? 0

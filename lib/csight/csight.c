@@ -351,7 +351,13 @@ int csight_add_arm_options(json_object *parameters, const struct csight_arm_opti
 	json_add_bool(o, "noContexts", known.no_contexts);
 	json_add_str(o, "filter", known.filter);
 	json_add_str(o, "sink", known.sink);
+	json_add_bool(o, "branchBroadcast", known.branch_broadcast);
+	json_add_bool(o, "noReturnStack", known.no_return_stack);
 	json_add_str(o, "mode", known.mode);
+	if (known.cycle_threshold)
+		json_add_u64(o, "cycleThreshold", known.cycle_threshold);
+	if (known.timestamp_interval)
+		json_add_u64(o, "timestampInterval", known.timestamp_interval);
 	if (known.ring_size)
 		json_add_u64(o, "ringSize", known.ring_size);
 	json_add(parameters, "options", o);

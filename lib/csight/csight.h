@@ -119,6 +119,10 @@ struct csight_arm_options {
 	const char *sink;   /* name of the trace sink */
 	uint64_t ring_size; /* bytes of each ring of the process, a power of two from 64K to 1G */
 	const char *mode;   /* "ring": keep the newest trace, the default; "fill": the first, until the ring is full */
+	bool branch_broadcast;       /* trace the targets of all taken branches */
+	bool no_return_stack;        /* trace the targets of returns, too, that a return stack predicts */
+	uint64_t cycle_threshold;    /* the least number of cycles in a count, up to 4095 */
+	uint64_t timestamp_interval; /* cycles between timestamps, a power of two up to 8192 */
 };
 
 /*

@@ -56,6 +56,7 @@ static void make(unsigned n, enum topology_kind kind)
 			.sinks = reach[i],
 			.offers = { .retstack = true,
 				    .cycacc = true,
+				    .branch_broadcast = true,
 				    .timestamp = true,
 				    .contextid = true,
 				    .vmid = true,
@@ -148,6 +149,56 @@ static void test_private(void)
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);
 	CHECK(p->shared);
 	CHECK_EQ(p->cpus[0].sink_id, 0xabcd);
+}
+
+/* What the trace contains, as the fields of the PMU of Linux 6.1, 6.7 and 7.1 and the features of the units allow. */
+static void test_content(void)
+{
+	const struct capture_options broadcast = { .branch_broadcast = true }, addresses = { .no_return_stack = true },
+				     counts = { .cycles = true, .cycle_threshold = 100 },
+				     interval = { .timestamp_interval = 64 };
+
+	make(2, TOPOLOGY_ETMV4);
+	give_trbes();
+	CHECK_EQ(make_plan(&broadcast, NULL, false), -ENOTSUP);
+	CHECK(says("branch broadcast"));
+	format(TOPOLOGY_BRANCH_BROADCAST, 0, 8, 8);
+	CHECK_EQ(make_plan(&broadcast, NULL, false), 0);
+	CHECK_EQ(p->words[0], 1u << 28 | 1u << 14 | 1u << 29 | 1u << 8);
+	CHECK_EQ(p->cpus[1].configr, 1 << 11 | 1 << 6 | 1 << 12 | 1 << 3);
+	CHECK_EQ(make_plan(&addresses, NULL, false), 0);
+	CHECK_EQ(p->words[0], 1u << 28 | 1u << 14);
+	CHECK_EQ(p->cpus[1].configr, 1 << 11 | 1 << 6);
+	CHECK_EQ(make_plan(&counts, NULL, false), -ENOTSUP);
+	CHECK(says("cycle-threshold: this kernel"));
+	CHECK_EQ(make_plan(&(struct capture_options){ .cycle_threshold = 100 }, NULL, false), -ENOTSUP);
+	CHECK(says("cycle-threshold: cycles are not counted"));
+	format(TOPOLOGY_CC_THRESHOLD, 3, 0, 11);
+	CHECK_EQ(make_plan(&counts, NULL, false), 0);
+	CHECK_EQ(p->words[0], 1u << 28 | 1u << 14 | 1u << 29 | 1u << 12);
+	CHECK_EQ(p->words[3], 100);
+	CHECK_EQ(make_plan(&interval, NULL, false), -ENOTSUP);
+	CHECK(says("timestamp-interval: this kernel's is fixed"));
+	format(TOPOLOGY_TIMESTAMP, 0, 4, 7);
+	CHECK_EQ(make_plan(&interval, NULL, false), 0);
+	CHECK_EQ(p->words[0] >> 4 & 15, 7);
+	CHECK_EQ(p->cpus[1].configr, 1 << 11 | 1 << 6 | 1 << 12);
+	CHECK_EQ(
+	    make_plan(&(struct capture_options){ .timestamp_interval = CAPTURE_TIMESTAMP_INTERVAL_MAX }, NULL, false),
+	    0);
+	CHECK_EQ(p->words[0] >> 4 & 15, 14);
+	CHECK_EQ(make_plan(&(struct capture_options){ .timestamp_interval = 1, .no_timestamps = true }, NULL, false),
+		 -ENOTSUP);
+	CHECK(says("timestamp-interval: there are no timestamps"));
+	cpus[1].offers.timestamp = false;
+	CHECK_EQ(make_plan(&interval, NULL, false), -ENOTSUP);
+	cpus[1].offers.branch_broadcast = false;
+	CHECK_EQ(make_plan(&broadcast, NULL, false), -ENOTSUP);
+	/* The bit of a PTM has another meaning. */
+	make(2, TOPOLOGY_PTM);
+	give_trbes();
+	format(TOPOLOGY_BRANCH_BROADCAST, 0, 8, 8);
+	CHECK_EQ(make_plan(&broadcast, NULL, false), -ENOTSUP);
 }
 
 static void test_shared(void)
@@ -254,6 +305,10 @@ static void test_company(void)
 			   &(struct plan_use){ .arena = arena }, false),
 		 -EBUSY);
 	CHECK(says("other options"));
+	format(TOPOLOGY_BRANCH_BROADCAST, 0, 8, 8);
+	CHECK_EQ(make_plan(&(struct capture_options){ .sink = "tmc_etr0", .branch_broadcast = true },
+			   &(struct plan_use){ .arena = arena }, false),
+		 -EBUSY);
 	CHECK_EQ(make_plan(&plain, &(struct plan_use){ .arena = arena }, false), -EBUSY);
 	CHECK_EQ(
 	    make_plan(&(struct capture_options){ .sink = "tmc_etr0" }, &(struct plan_use){ .n_private = 1 }, false),
@@ -321,8 +376,22 @@ static void test_compare(void)
 		{ "filter: it has none", { .filter = "filter 0x1000/0x10@/bin/x" } },
 		{ "sink: ", { .sink = "tmc_etr0" } },
 		{ "ring-size: ", { .ring_size = 1 << 20 } },
+		{ "branch-broadcast: ", { .branch_broadcast = true } },
+		{ "retstack: ", { .no_return_stack = true } },
+		{ "cycle-threshold: it was not chosen", { .cycle_threshold = 4 } },
+		{ "timestamp-interval: it was not chosen", { .timestamp_interval = 64 } },
 	};
-	const struct capture_options all = { true, true, true, true, "start 0x1000", "trbe0", 2 << 20 };
+	const struct capture_options all = { .kernel = true,
+					     .cycles = true,
+					     .no_timestamps = true,
+					     .no_contexts = true,
+					     .branch_broadcast = true,
+					     .no_return_stack = true,
+					     .cycle_threshold = 8,
+					     .timestamp_interval = 1,
+					     .filter = "start 0x1000",
+					     .sink = "trbe0",
+					     .ring_size = 2 << 20 };
 	struct reason r;
 
 	for (size_t n = 0; n < ELEMENTS(options); n++) {
@@ -342,6 +411,8 @@ static void test_compare(void)
 	}
 	CHECK_EQ(capture_options_compare(&all, &options[4].wanted, &r), -EEXIST);
 	CHECK(strstr(r.text, "another one: start 0x1000") != NULL);
+	CHECK_EQ(capture_options_compare(&all, &(struct capture_options){ .cycle_threshold = 9 }, &r), -EEXIST);
+	CHECK_EQ(strcmp(r.text, "cycle-threshold: it has 8"), 0);
 }
 
 int main(void)
@@ -349,6 +420,7 @@ int main(void)
 	test_ring_size();
 	test_compare();
 	test_private();
+	test_content();
 	test_shared();
 	test_machine();
 	test_many();

@@ -342,6 +342,8 @@ static int emu_check(struct capture_source *source, const struct capture_options
 	const struct capture_options have = { .cycles = s->regs.configr & ETM_CONFIGR_CCI,
 					      .no_timestamps = !(s->regs.configr & ETM_CONFIGR_TS),
 					      .no_contexts = !(s->regs.configr & ETM_CONFIGR_CID),
+					      .branch_broadcast = s->regs.configr & ETM_CONFIGR_BB,
+					      .no_return_stack = !(s->regs.configr & ETM_CONFIGR_RS),
 					      .mode = s->fills ? CAPTURE_MODE_FILL : CAPTURE_MODE_RING,
 					      .ring_size = s->ring_size };
 

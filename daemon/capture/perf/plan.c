@@ -10,8 +10,10 @@
 enum {
 	DATA_SIZE = 256 << 10, /* beside an AUX buffer of a grid: four records each time a thread runs */
 	DATA_SIZE_SHARED = 64 << 10,
-	TIMESTAMP_EVERY = 11, /* every 2^10 cycles, where the PMU has a period */
+	TIMESTAMP_BITS = 4,   /* of the PMU's field, where it has an interval */
+	TIMESTAMP_LEVEL = 11, /* every 2^10 cycles, unless chosen otherwise */
 	/* Bits of TRCCONFIGR (IHI0064, "TRCCONFIGR"). */
+	CONFIGR_BROADCAST = 1 << 3,
 	CONFIGR_CYCLES = 1 << 4,
 	CONFIGR_CONTEXT = 1 << 6,
 	CONFIGR_VMID = 1 << 7 | 1 << 15, /* with VMIDOPT: the context ID of a kernel at EL2 */
@@ -160,6 +162,11 @@ static bool has_timestamps(const struct topology_cpu *cpu)
 	return cpu->offers.timestamp;
 }
 
+static bool has_broadcast(const struct topology_cpu *cpu)
+{
+	return cpu->offers.branch_broadcast;
+}
+
 static bool has_retstack(const struct topology_cpu *cpu)
 {
 	return cpu->offers.retstack;
@@ -194,13 +201,67 @@ static bool contexts_by_vmid(const struct topology *t)
 	return any->there && two->there && any->word == two->word && any->first == two->first;
 }
 
+static unsigned bits_of(const struct topology *t, enum topology_format format)
+{
+	const struct topology_field *f = &t->pmu.formats[format];
+
+	return f->there ? f->last - f->first + 1u : 0;
+}
+
+static int choose_cycles(const struct topology *t, const struct capture_options *o, struct plan *p, struct reason *why)
+{
+	if (!o->cycles)
+		return o->cycle_threshold ? reason_set(why, -ENOTSUP, "cycle-threshold: cycles are not counted") : 0;
+	if (!all_offer(t, p, has_cycles) || !set_format(t, p, TOPOLOGY_CYCACC, 1))
+		return reason_set(why, -ENOTSUP, "the trace units cannot count cycles");
+	if (o->cycle_threshold && !set_format(t, p, TOPOLOGY_CC_THRESHOLD, o->cycle_threshold))
+		return reason_set(why, -ENOTSUP, "cycle-threshold: this kernel has one of its own, 256");
+	p->cycles = true;
+	return 0;
+}
+
+/*
+ * Where the kernel's field has several bits, n is an interval of 2^(n-1) cycles, and all bits set is one without end.
+ * Where it has one, timestamps are as frequent as the trace unit can.
+ */
+static int choose_timestamps(const struct topology *t, const struct capture_options *o, struct plan *p,
+			     struct reason *why)
+{
+	unsigned bits = bits_of(t, TOPOLOGY_TIMESTAMP), level = TIMESTAMP_LEVEL;
+
+	if (o->timestamp_interval && (o->no_timestamps || !all_offer(t, p, has_timestamps)))
+		return reason_set(why, -ENOTSUP, "timestamp-interval: there are no timestamps");
+	if (o->timestamp_interval && bits < TIMESTAMP_BITS)
+		return reason_set(why, -ENOTSUP, "timestamp-interval: this kernel's is fixed");
+	if (o->timestamp_interval)
+		level = (unsigned)__builtin_ctzll(o->timestamp_interval) + 1;
+	return !o->no_timestamps && all_offer(t, p, has_timestamps) &&
+	       set_format(t, p, TOPOLOGY_TIMESTAMP, bits >= TIMESTAMP_BITS ? level : 1);
+}
+
+/* Returns the bits of TRCCONFIGR, or a negative errno. */
+static int choose_branches(const struct topology *t, const struct capture_options *o, bool is_etm4, struct plan *p,
+			   struct reason *why)
+{
+	int configr = 0;
+
+	if (o->branch_broadcast &&
+	    (!is_etm4 || !all_offer(t, p, has_broadcast) || !set_format(t, p, TOPOLOGY_BRANCH_BROADCAST, 1)))
+		return reason_set(why, -ENOTSUP, "the trace units, or this kernel, have no branch broadcast");
+	p->branch_broadcast = o->branch_broadcast;
+	configr |= o->branch_broadcast ? CONFIGR_BROADCAST : 0;
+	/* The return stack reduces the trace by two thirds; trace units without one ignore the bit. */
+	if (!o->no_return_stack && all_offer(t, p, has_retstack) && set_format(t, p, TOPOLOGY_RETSTACK, 1))
+		configr |= CONFIGR_RETSTACK;
+	return configr;
+}
+
 static int choose_options(const struct topology *t, const struct plan_target *target, struct plan *p,
 			  struct reason *why)
 {
 	const struct capture_options *o = target->options;
 	bool vmid = contexts_by_vmid(t), is_etm4 = true;
-	uint64_t configr = 0;
-	unsigned stamp_bits = t->pmu.formats[TOPOLOGY_TIMESTAMP].last - t->pmu.formats[TOPOLOGY_TIMESTAMP].first;
+	int configr, rc;
 
 	for (size_t i = 0; i < p->n_cpus; i++) {
 		enum topology_kind kind = topology_find_cpu(t, p->cpus[i].cpu)->kind;
@@ -211,11 +272,17 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 		return reason_set(why, -ENOTSUP,
 				  "mode fill is one of the emulated trace unit: rings of trace units "
 				  "overwrite their oldest trace");
-	if (o->cycles && (!all_offer(t, p, has_cycles) || !set_format(t, p, TOPOLOGY_CYCACC, 1)))
-		return reason_set(why, -ENOTSUP, "the trace units cannot count cycles");
+	configr = choose_branches(t, o, is_etm4, p, why);
+	if (configr < 0)
+		return configr;
+	rc = choose_cycles(t, o, p, why);
+	if (rc < 0)
+		return rc;
 	configr |= o->cycles ? CONFIGR_CYCLES : 0;
-	if (!o->no_timestamps && all_offer(t, p, has_timestamps) &&
-	    set_format(t, p, TOPOLOGY_TIMESTAMP, stamp_bits >= 3 ? TIMESTAMP_EVERY : 1))
+	rc = choose_timestamps(t, o, p, why);
+	if (rc < 0)
+		return rc;
+	if (rc > 0)
 		configr |= CONFIGR_TIMESTAMP;
 	else if (p->shared)
 		return reason_set(why, -ENOTSUP, "a shared sink requires timestamps to separate processes, and %s",
@@ -229,9 +296,6 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 	else if (p->shared)
 		p->switches = true;
 	p->switches |= p->shared && target->contained;
-	/* The return stack reduces the trace by two thirds; trace units without one ignore the bit. */
-	if (all_offer(t, p, has_retstack) && set_format(t, p, TOPOLOGY_RETSTACK, 1))
-		configr |= CONFIGR_RETSTACK;
 	if (o->filter && p->shared)
 		return reason_set(why, -ENOTSUP,
 				  "address filters require a sink per CPU: on %s they would apply to every process",
@@ -239,10 +303,9 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 	if (o->filter && (t->pmu.n_filters == 0 || !all_offer(t, p, has_comparators)))
 		return reason_set(why, -ENOTSUP, "the trace units have no address comparators for filters");
 	p->exclude_kernel = !o->kernel;
-	p->cycles = o->cycles;
 	p->type = t->pmu.type;
 	for (size_t i = 0; i < p->n_cpus; i++)
-		p->cpus[i].configr = is_etm4 ? configr : p->words[0];
+		p->cpus[i].configr = is_etm4 ? (uint64_t)configr : p->words[0];
 	return 0;
 }
 
@@ -333,9 +396,10 @@ static int check_company(const struct plan_use *use, const struct plan *p, struc
 		    why, -EBUSY,
 		    "a shared sink is in use, and the kernel cannot trace single threads at the same time");
 	if (p->shared && use->arena && !plan_same(p, use->arena))
-		return reason_set(why, -EBUSY, "the shared sink is in use with other options (%s%s)",
+		return reason_set(why, -EBUSY, "the shared sink is in use with other options (%s%s%s)",
 				  use->arena->exclude_kernel ? "without the kernel" : "with the kernel",
-				  use->arena->cycles ? ", with cycle counts" : "");
+				  use->arena->cycles ? ", with cycle counts" : "",
+				  use->arena->branch_broadcast ? ", with branch broadcast" : "");
 	return 0;
 }
 
