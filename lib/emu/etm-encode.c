@@ -119,10 +119,10 @@ void etm_address(struct etm *e, uint64_t address)
 	put_address(e, address);
 }
 
-/* Writes the context: EL0, AArch64, non-secure, with the context ID. */
+/* Writes the context: the level, AArch64, non-secure, with the context ID. */
 static void put_context(struct etm *e)
 {
-	put(e, 0x10 | 0x20 | (e->nameless ? 0 : 0x80));
+	put(e, (uint8_t)(e->level | 0x10 | 0x20 | (e->nameless ? 0 : 0x80)));
 	for (int shift = 0; shift < 32 && !e->nameless; shift += 8)
 		put(e, (uint8_t)(e->context >> shift));
 }
@@ -135,6 +135,12 @@ static void put_address_and_context(struct etm *e, uint64_t address)
 	put_address_bytes(e, address, near ? 32 : 64);
 	put_context(e);
 	remember(e, address);
+}
+
+void etm_context(struct etm *e, uint64_t address)
+{
+	etm_flush(e);
+	put_address_and_context(e, address);
 }
 
 static void put_timestamp(struct etm *e, uint64_t time, bool whole)

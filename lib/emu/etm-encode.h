@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An ETMv4 instruction trace encoder for A64 code at EL0 (IHI0064, "Instruction trace packets"). It owns no memory
+ * An ETMv4 instruction trace encoder for A64 code (IHI0064, "Instruction trace packets"). It owns no memory
  * outside its struct, and writes to a ring buffer of the caller, overwriting the oldest bytes. One thread uses an
  * encoder. The caller reports branches and exceptions in order; the encoder chooses the shortest packets.
  *
@@ -51,6 +51,7 @@ struct etm {
 	bool cycles;            /* emits cycle counts of at least threshold */
 	uint16_t threshold;
 	uint64_t counted; /* cycles in the counts emitted so far */
+	uint8_t level;    /* the exception level of the code, 0 or 1, that contexts name */
 	uint8_t top, depth;
 	uint64_t stack[ETM_STACK];
 };
@@ -75,6 +76,9 @@ void etm_timestamp(struct etm *e, uint64_t time);
 /* Emits an event packet; events is a set of the events 0 to 3, not empty. */
 void etm_event(struct etm *e, unsigned events);
 void etm_address(struct etm *e, uint64_t address);
+
+/* Emits an address with a context, where the exception level or the context ID changes. */
+void etm_context(struct etm *e, uint64_t address);
 
 /* to is the preferred return address. target: it is also the target of the last branch, where nothing executed. */
 void etm_exception(struct etm *e, enum etm_exception type, uint64_t to, bool target);

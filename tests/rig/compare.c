@@ -192,7 +192,7 @@ static void read_log(const char *path, unsigned cpu)
 	uint64_t at = 0;
 
 	for (; fread(&record, sizeof(record), 1, f) == 1; at += sizeof(record)) {
-		if (!(record.start & RIG_MARK)) {
+		if (!RIG_IS_MARK(record.start)) {
 			piece.n += record.count;
 			continue;
 		}
@@ -234,7 +234,7 @@ static void read_piece(struct piece *p, int fd)
 		if (pread(fd, records, size, (off_t)at) != (ssize_t)size)
 			abort();
 		for (size_t i = 0; i < size / sizeof(*records); i++)
-			if (!(records[i].start & RIG_MARK))
+			if (!RIG_IS_MARK(records[i].start))
 				add_range(&t->truth, records[i].start, records[i].count);
 		at += size;
 	}

@@ -48,7 +48,7 @@ static void read_log(const char *path, bool shared)
 	while (fread(&record, sizeof(record), 1, f) == 1) {
 		unsigned type = RIG_MARK_TYPE(record.start);
 
-		if (!(record.start & RIG_MARK)) {
+		if (!RIG_IS_MARK(record.start)) {
 			own = true;
 			continue;
 		}

@@ -19,17 +19,18 @@ enum {
 	RETURN_STACK = 29
 };
 
-/* ETMv4.0: 64-bit timestamps and addresses, return stack, 32-bit context IDs; no cycle counts, no branch broadcast. */
+/* ETMv4.0: 64-bit timestamps and addresses, return stack, 32-bit context IDs, branch broadcast, cycle counts. */
 enum {
-	IDR0 = 0x28000e01,
+	IDR0 = 0x28000ea1,
 	IDR1 = 0x4100f403,
-	IDR2 = 0x488,
+	IDR2 = 0x488, /* cycle counts of 12 bits */
+	IDR3 = 0x0d7b0004,
 	IDR4 = 4,
 	IDR5 = 0x28c70840,
 	AUTHSTATUS = 0xcc,
 	DEVARCH = 0x47704a13
 };
-enum { ADDRESS_PAIRS = IDR4 & 15 };
+enum { ADDRESS_PAIRS = IDR4 & 15, LEAST_THRESHOLD = IDR3 & 0xfff, THRESHOLD = 256, INTERVAL_NEVER = 15 };
 
 /* From coresight-etm-perf.h. */
 struct etm_filter {
@@ -47,7 +48,7 @@ struct source {
 	struct coresight_device *csdev;
 	char name[16];
 	int cpu, trace_id;
-	u32 configr;
+	u32 configr, threshold, interval;
 	bool shared;
 	local_t mode; /* before 6.12; then the kernel has it */
 };
@@ -150,16 +151,34 @@ static int start_perf(struct source *s, struct perf_event *event)
 
 	if (WARN_ON_ONCE(s->cpu != smp_processor_id()))
 		return -EINVAL;
-	if (config & (BIT(CONTEXT_ID_2) | BIT(BRANCH_BROADCAST)))
+	if (config & BIT(CONTEXT_ID_2))
 		return -EINVAL;
-	s->configr = 0;
-	if (config & BIT(TIMESTAMPS) || (SINCE(7, 3) && config >> INTERVAL & 15))
+	s->configr = s->interval = 0;
+	if (SINCE(7, 3) && config >> INTERVAL & 15) {
 		s->configr |= RIG_TIMESTAMPS;
+		s->interval =
+		    (config >> INTERVAL & 15) == INTERVAL_NEVER ? U32_MAX : 1u << ((config >> INTERVAL & 15) - 1);
+	}
+	if (config & BIT(TIMESTAMPS))
+		s->configr |= RIG_TIMESTAMPS;
+	if (config & BIT(CYCLES)) {
+		/* As etm4x: the event's threshold, or 256; the trace unit has a least one. */
+		s->configr |= RIG_CYCLES;
+#if SINCE(6, 12)
+		s->threshold = event->attr.config3 & 0xfff;
+#else
+		s->threshold = 0;
+#endif
+		s->threshold = max_t(u32, s->threshold ?: THRESHOLD, LEAST_THRESHOLD);
+	}
+	if (config & BIT(BRANCH_BROADCAST))
+		s->configr |= RIG_BROADCAST;
 	if (config & BIT(CONTEXT_ID) && task_active_pid_ns(current) == &init_pid_ns)
 		s->configr |= RIG_CONTEXT_ID;
 	if (config & BIT(RETURN_STACK))
 		s->configr |= RIG_RETURN_STACK;
 	c->user = !event->attr.exclude_user;
+	c->kernel = !event->attr.exclude_kernel;
 	return set_filters(c, event);
 }
 
@@ -169,6 +188,8 @@ static void start(void *data)
 	struct rig_cpu *c = &rig->cpu[s->cpu];
 
 	c->configr = s->configr;
+	c->threshold = s->threshold;
+	c->interval = s->interval;
 	c->trace_id = s->trace_id;
 	c->shared = s->shared;
 	rig_call(RIG_START);
@@ -194,7 +215,9 @@ static int enable_with(struct source *s, struct perf_event *event, rig_mode mode
 			start(s);
 	} else {
 		s->configr = RIG_TIMESTAMPS | RIG_CONTEXT_ID;
+		s->interval = 0;
 		rig->cpu[s->cpu].user = 1;
+		rig->cpu[s->cpu].kernel = 1;
 		rig->cpu[s->cpu].n_filters = 0;
 		rc = smp_call_function_single(s->cpu, start, s, 1);
 	}
@@ -289,7 +312,7 @@ static struct source *source_of_device(struct device *dev)
 REGISTER(trcidr0, IDR0);
 REGISTER(trcidr1, IDR1);
 REGISTER(trcidr2, IDR2);
-REGISTER(trcidr3, 0x0d7b0004);
+REGISTER(trcidr3, IDR3);
 REGISTER(trcidr4, IDR4);
 REGISTER(trcidr5, IDR5);
 REGISTER(trcidr8, 0);
