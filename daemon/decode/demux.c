@@ -19,6 +19,7 @@ struct track {
 	const struct pd_piece *piece; /* of the last stretch; NULL: none yet */
 	const struct feed *feed;      /* of the last stretch */
 	uint64_t since;               /* time at which the last stretch began */
+	bool in_kernel;               /* the last range was there */
 	bool after_exception;         /* no instruction has been executed since the last exception */
 	bool gap;                     /* elements have been left out since the last stretch */
 	bool again;                   /* the thread had an earlier track, which end_oldest() ended */
@@ -333,7 +334,7 @@ static bool lost_between(const struct demux *d, const struct pd_piece *before, c
 
 /*
  * True if nothing is missing between the last stretch of the thread and this one. AUX slices of a thread are contiguous
- * if the thread left by an exception and no trace was lost.
+ * if the thread left by an exception, or in the kernel, where it switches to another, and no trace was lost.
  */
 static bool continues_thread(const struct demux *d, const struct feed *f, const struct track *t,
 			     const struct element_unit *u, enum element_reason *ret_why)
@@ -349,7 +350,7 @@ static bool continues_thread(const struct demux *d, const struct feed *f, const 
 		return false;
 	*ret_why = REASON_INIT;
 	if (f->stream->of_threads)
-		return t->after_exception && !u->late;
+		return (t->after_exception || t->in_kernel) && !u->late;
 	*ret_why =
 	    pd_lost_anywhere(d->input->contents, before->origin.time, f->time, &kind) ? reason_of(kind) : REASON_PAUSED;
 	/* AUX slices of two CPUs that were recorded during the same time. */
@@ -376,6 +377,8 @@ static int begin_stretch(struct demux *d, const struct feed *f, struct track *t,
 
 static void track_exception(struct track *t, const struct element *e)
 {
+	if (e->kind == ELEM_RANGE)
+		t->in_kernel = e->range.start >> 63;
 	if (e->kind == ELEM_EXCEPTION)
 		t->after_exception = true;
 	else if (e->kind == ELEM_RANGE || e->kind == ELEM_RANGE_NOPATH || e->kind == ELEM_NO_IMAGE ||

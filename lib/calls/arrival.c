@@ -27,7 +27,9 @@
  *             from a handler                    what it interrupted, or its trampoline
  *             changed SP                        leave_by_stack_change()
  *             elsewhere                         return_without_frame(): push a root, unwind, or replace by CALL_ODD
- *   RESUME    where the program was             leave the system call, if any
+ *   RESUME    in the kernel, after an exception enter its handler
+ *             after its exception return        leave its handler; then:
+ *             where the program was             leave the system call, if any
  *             after a trampoline                leave the handler
  *             _start, after a system call       exec: leave all frames, begin a segment
  *             where a handler interrupted       leave the handler
@@ -398,7 +400,36 @@ static size_t find_handler_end(const struct calls *c, uint64_t addr)
 static int enter_handler(struct calls *c, uint64_t addr, uint64_t resume)
 {
 	c->counts.signals++;
-	return arrival_push(c, addr >> 63 ? CALL_KERNEL : CALL_SIGNAL, ANCHOR_RESUME, resume);
+	return arrival_push(c, CALL_SIGNAL, ANCHOR_RESUME, resume);
+}
+
+/* Handles an exception whose handler, in the kernel, is traced; a system call contains it. */
+static int enter_kernel(struct calls *c)
+{
+	int rc = arrival_push(c, CALL_KERNEL, ANCHOR_RESUME, c->has_successor ? c->successor : UINT64_MAX);
+
+	if (rc == 0)
+		calls_top(c)->kernel = true;
+	return rc;
+}
+
+/* Handles an exception return of the kernel: what follows is as if the kernel had not been traced. */
+static int leave_kernel(struct calls *c)
+{
+	size_t depth = c->depth;
+	int rc;
+
+	while (depth > 0 && !c->stack[depth - 1].kernel)
+		depth--;
+	/* The exception was before the segment: what it interrupted is below all frames. */
+	if (!depth)
+		return c->depth > 1 && calls_top(c)->function->start >> 63 ? calls_pop_to(c, 1, LEAVE_RETURN) : 0;
+	c->successor = c->stack[depth - 1].address;
+	c->has_successor = c->successor != UINT64_MAX;
+	c->exception_return = false;
+	rc = calls_pop_to(c, depth - 1, LEAVE_RETURN);
+	c->system_call = calls_in_syscall(c);
+	return rc;
 }
 
 /* Returns true if exec replaced the program. */
@@ -444,7 +475,11 @@ static int arrive_by_resume(struct calls *c, uint64_t addr)
 	size_t depth = SIZE_MAX;
 	int rc = 0;
 
-	if (calls_in_syscall(c))
+	if (addr >> 63 && !c->exception_return)
+		return enter_kernel(c);
+	if (c->exception_return)
+		rc = leave_kernel(c);
+	if (rc == 0 && calls_in_syscall(c))
 		rc = calls_pop(c, LEAVE_RETURN);
 	if (rc < 0 || (c->has_successor && addr == c->successor))
 		return rc;
@@ -458,6 +493,8 @@ static int arrive_by_resume(struct calls *c, uint64_t addr)
 		rc = calls_pop_to(c, depth, LEAVE_RETURN);
 		return rc < 0 ? rc : arrival_match_top(c);
 	}
+	if (c->exception_return && calls_top(c)->function->start >> 63)
+		return return_without_frame(c, addr, addr);
 	if (addr == to->start || to->kind != REGION_FUNCTION)
 		return enter_handler(c, addr, c->has_successor ? c->successor : UINT64_MAX);
 	return return_without_frame(c, addr, addr);

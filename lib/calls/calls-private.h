@@ -36,6 +36,7 @@ struct calls_frame {
 	const struct inlined *root;
 	uint64_t address;
 	uint8_t anchor;
+	bool kernel;   /* the kernel's handler of an exception: an exception return leaves it */
 	bool ended;    /* a handler that has returned to its trampoline, which asks the kernel to resume the program */
 	bool saved;    /* a function that jumped here saves the stack pointer */
 	bool resolves; /* the resolver of lazy binding, entered from the first entry of a PLT */
@@ -89,6 +90,8 @@ enum arrival {
 	 * if trace goes on there, else the filter leaves the target out.
 	 */
 	ARRIVE_INTERRUPTED,
+	/* Trace stopped where the kernel switches to another thread: control comes back to the function on top. */
+	ARRIVE_SWITCHED,
 };
 
 struct calls {

@@ -12,14 +12,15 @@
  *                                                 preferred return address, else gap
  *   exception return                              RESUME is next
  *   trace on                                      gap, except after an exception and its return; shows a filter
- *   no sync, no image, unknown address, no path   gap
- *   timestamp                                     assigns times to pending events; of the emulated trace unit, in a
- *                                                 system call: divides its time
- *   event                                         of the emulated trace unit, in a system call: its number
- *   any with cycles                               counts them
+ *   trace on, in the kernel                       SWITCHED is next: control arrives where it is back in the function
+ * that switches to another thread no sync, no image, unknown address, no path   gap timestamp assigns times to pending
+ * events; of the emulated trace unit, in a system call: divides its time event of the emulated trace unit, in a system
+ * call: its number any with cycles                               counts them
  *
  * A gap leaves all frames; the next range begins a segment.
  */
+#include <string.h>
+
 #include "lib/base/util.h"
 #include "lib/calls/arrival.h"
 #include "lib/etm/native-runs.h"
@@ -241,7 +242,7 @@ static int continue_branch(struct calls *c, uint64_t addr)
 	return addr == c->branch_target ? 0 : calls_gap(c, GAP_PAUSED);
 }
 
-static int on_range(struct calls *c, const struct element *e)
+static int run_range(struct calls *c, const struct element *e)
 {
 	int rc = e->torn                            ? calls_gap(c, GAP_BAD_IMAGE)
 		 : c->arrival == ARRIVE_INTERRUPTED ? continue_branch(c, e->range.start)
@@ -254,6 +255,38 @@ static int on_range(struct calls *c, const struct element *e)
 	if (rc == 0)
 		rc = stays ? execute_range(c, e, last_instruction(e), backward) : execute_elsewhere(c, e);
 	return finish_range(c, e, arrival, rc);
+}
+
+/*
+ * Executes a range after a switch. What the kernel does until it is back in the function that switched is not of the
+ * thread: it starts the trace.
+ */
+static int skip_switch(struct calls *c, const struct element *e)
+{
+	int rc = calls_set_here(c, e->range.start);
+
+	if (rc < 0)
+		return rc;
+	c->address = e->range.start;
+	if (!(c->address >> 63))
+		return calls_gap(c, GAP_PAUSED);
+	if (c->here.region == calls_top(c)->function)
+		c->arrival = ARRIVE_FLOW;
+	else
+		c->counts.instructions += e->range.count;
+	c->successor = e->range.start;
+	return 0;
+}
+
+static int on_range(struct calls *c, const struct element *e)
+{
+	if (c->arrival == ARRIVE_SWITCHED && !e->torn) {
+		int skipped = skip_switch(c, e);
+
+		if (skipped < 0 || c->arrival == ARRIVE_SWITCHED)
+			return skipped;
+	}
+	return run_range(c, e);
 }
 
 /* Returns the number of the system call that control has just made, or -1. */
@@ -286,7 +319,7 @@ static int on_exception(struct calls *c, const struct element *e)
 {
 	int rc = 0;
 
-	if (!c->depth)
+	if (!c->depth || c->arrival == ARRIVE_SWITCHED)
 		return 0;
 	if (c->arrival == ARRIVE_INTERRUPTED && e->exception.has_ret)
 		rc = continue_branch(c, e->exception.ret);
@@ -384,12 +417,38 @@ static int on_timestamp(struct calls *c, const struct element *e)
 				 : event_times_add_timestamp(&c->times, c->counts.instructions, e->value);
 }
 
+/* Returns the number of frames up to the function in which the kernel switches to another thread; 0: it is not open. */
+static size_t find_switch(const struct calls *c)
+{
+	size_t depth = c->depth;
+
+	while (depth > 0 && strcmp(c->stack[depth - 1].function->name, "__schedule") != 0)
+		depth--;
+	return depth;
+}
+
+/* The kernel has stopped the trace of the thread at a switch to another one, and starts it at the switch back. */
+static int on_switch(struct calls *c)
+{
+	size_t depth = find_switch(c);
+	int rc = depth ? calls_pop_to(c, depth, LEAVE_RETURN) : calls_gap(c, GAP_PAUSED);
+
+	if (rc < 0 || !depth)
+		return rc;
+	c->arrival = ARRIVE_SWITCHED;
+	rc = event_times_add_place(&c->times, c->counts.instructions);
+	event_times_add_wait(&c->times);
+	return rc;
+}
+
 static int on_trace_on(struct calls *c, const struct element *e)
 {
 	if (e->reason == REASON_OVERFLOW)
 		return calls_gap(c, GAP_OVERFLOW);
 	if (c->arrival == ARRIVE_INTERRUPTED)
 		return 0;
+	if (c->depth && c->address >> 63 && c->arrival != ARRIVE_SEGMENT && c->arrival != ARRIVE_RESUME)
+		return on_switch(c);
 	/*
 	 * After an exception tracing stops while the kernel runs, which is not a gap. The emulated trace unit ends each
 	 * exception with a return, unless tracing was stopped before that.
@@ -434,7 +493,7 @@ static int on_other(struct calls *c, const struct element *e)
 	case ELEM_EXCEPTION:
 		return on_exception(c, e);
 	case ELEM_EXCEPTION_RETURN:
-		if (!c->depth || c->arrival == ARRIVE_INTERRUPTED)
+		if (!c->depth || c->arrival == ARRIVE_INTERRUPTED || c->arrival == ARRIVE_SWITCHED)
 			return 0;
 		/* Directly after an exception, this is the return from the kernel, whose code is not traced. */
 		if (c->arrival != ARRIVE_RESUME)

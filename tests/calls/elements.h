@@ -29,6 +29,16 @@ enum {
 	TRAMPOLINE = 0x50000,
 };
 
+/* The kernel: its vectors, and functions of 0x100 bytes each. */
+#define KERNEL 0xffff800008000000ull
+#define VECTOR (KERNEL + 0x400)
+#define NESTED_VECTOR (KERNEL + 0x280)
+#define ENTRY (KERNEL + 0x1000)
+#define WORK (KERNEL + 0x1100)
+#define SCHEDULE (KERNEL + 0x1200)
+#define SWITCH_OUT (KERNEL + 0x1300)
+#define SWITCH_IN (KERNEL + 0x1400)
+
 static char log_text[1 << 16];
 static uint64_t log_last;
 static int log_depth;
@@ -83,7 +93,7 @@ static int on_event(void *user, const struct call_event *e)
 }
 
 static struct region_map *regions;
-static struct symbols *symbols;
+static struct symbols *symbols, *kernel_symbols;
 static struct calls *calls;
 static struct calls_counts counts;
 
@@ -164,6 +174,11 @@ static void begin(void)
 		{ 0x3a0, 0x3b0, "f.cold" }, { 0x700, 0x710, "_start" },  { 0x720, 0x740, "plt" },
 	};
 	static char links[LINKS][8];
+	struct symbol kernel_list[] = {
+		{ 0, 0x800, "vectors" },          { 0x1000, 0x1100, "entry" },      { 0x1100, 0x1200, "work" },
+		{ 0x1200, 0x1300, "__schedule" }, { 0x1300, 0x1400, "switch_out" }, { 0x1400, 0x1500, "switch_in" },
+	};
+	struct region_mapping kernel = { .addr = KERNEL, .len = 0x2000, .path = "[kernel.kallsyms]" };
 	struct region_mapping program = { .addr = MAIN, .len = 0x1000, .path = "/bin/prog" };
 	struct region_mapping vdso = { .addr = VDSO, .len = 0x1000, .path = "[vdso]" };
 	struct region_mapping anon = { .addr = TRAMPOLINE, .len = 0x1000, .path = "" };
@@ -176,11 +191,14 @@ static void begin(void)
 		list[NAMED + i] = (struct symbol){ at, at + LINK_SIZE, links[i] };
 	}
 	symbols_from_list(list, ELEMENTS(list), &symbols);
+	symbols_from_list(kernel_list, ELEMENTS(kernel_list), &kernel_symbols);
 	program.symbols = symbols;
+	kernel.symbols = kernel_symbols;
 	region_map_new(&regions);
 	region_map_add(regions, &program);
 	region_map_add(regions, &vdso);
 	region_map_add(regions, &anon);
+	region_map_add(regions, &kernel);
 	calls_new(regions, &sink, &calls);
 	batch_begin();
 	log_text[0] = 0;
@@ -280,6 +298,7 @@ static void end(uint64_t time, const char *want)
 	calls_free(calls);
 	region_map_free(regions);
 	symbols_free(symbols);
+	symbols_free(kernel_symbols);
 }
 
 #endif

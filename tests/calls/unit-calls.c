@@ -44,6 +44,126 @@ static void test_exec(void)
 	CHECK_EQ(counts.signals, 0);
 }
 
+static void eret(uint64_t at)
+{
+	range(at, 1, INSTR_IBR, SUB_ERET, true);
+}
+
+/* An exception into the kernel, which is traced. */
+static void taken(enum cause cause, uint64_t from)
+{
+	struct element e = { .kind = ELEM_EXCEPTION };
+
+	e.exception.syscall = cause == SYSCALL;
+	e.exception.has_ret = true;
+	e.exception.ret = from;
+	element(e);
+}
+
+/* From the vector to the kernel's own function. */
+static void enter_kernel(void)
+{
+	b(VECTOR);
+	run(ENTRY, 1);
+	bl(ENTRY + 4);
+	run(WORK, 1);
+}
+
+static void leave_kernel(void)
+{
+	ret(WORK + 12);
+	eret(ENTRY + 8);
+}
+
+/* Where the kernel is traced, a system call contains what it executes; so does what an exception interrupts. */
+static void test_kernel(void)
+{
+	begin();
+	bl(MAIN);
+	run(F, 1);
+	taken(SYSCALL, F + 4);
+	enter_kernel();
+	taken(FAULT, WORK + 4);
+	run(NESTED_VECTOR, 1);
+	eret(NESTED_VECTOR + 4);
+	run(WORK + 4, 2);
+	leave_kernel();
+	run(F + 4, 1);
+	taken(FAULT, F + 8);
+	enter_kernel();
+	run(WORK + 4, 2);
+	leave_kernel();
+	ret(F + 8);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( syscall( kernel:vectors( tail:entry( work( kernel:vectors( ) ) ) ) ) "
+	       "kernel:vectors( tail:entry( work( ) ) ) ) )end");
+	CHECK_EQ(counts.unexplained, 0);
+	CHECK_EQ(counts.signals, 0);
+}
+
+/* The kernel returns into a signal's handler, whose return is a system call. */
+static void test_kernel_signal(void)
+{
+	begin();
+	bl(MAIN);
+	run(F, 1);
+	taken(SYSCALL, F + 4);
+	enter_kernel();
+	run(WORK + 4, 2);
+	leave_kernel();
+	run(HANDLER, 1);
+	ret(HANDLER + 4);
+	run(TRAMPOLINE, 2);
+	taken(SYSCALL, TRAMPOLINE + 8);
+	enter_kernel();
+	run(WORK + 4, 2);
+	leave_kernel();
+	run(F + 4, 1);
+	ret(F + 8);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( syscall( kernel:vectors( tail:entry( work( ) ) ) ) signal:handler( ) "
+	       "signal:[anon]( syscall( kernel:vectors( tail:entry( work( ) ) ) ) ) ) )end");
+}
+
+/* Where the kernel switches to another thread, it stops the trace, and starts it in other code. */
+static void test_kernel_switch(void)
+{
+	begin();
+	run(MAIN, 1);
+	taken(SYSCALL, MAIN + 4);
+	enter_kernel();
+	bl(WORK + 4);
+	bl(SCHEDULE);
+	run(SWITCH_OUT, 4);
+	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
+	run(SWITCH_IN + 8, 1);
+	ret(SWITCH_IN + 12);
+	ret(SCHEDULE + 8);
+	run(WORK + 8, 1);
+	leave_kernel();
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( syscall( kernel:vectors( tail:entry( work( __schedule( switch_out( ) ) ) ) ) ) "
+	       ")end");
+	CHECK_EQ(counts.unexplained, 0);
+	CHECK_EQ(counts.gaps, 0);
+}
+
+/* A segment that begins in the kernel, which returns to a function of the program. */
+static void test_kernel_first(void)
+{
+	begin();
+	run(WORK, 3);
+	leave_kernel();
+	run(START, 1);
+	taken(SYSCALL, START + 4);
+	enter_kernel();
+	run(WORK + 4, 2);
+	leave_kernel();
+	run(START + 4, 1);
+	end(0, "segment inferred:work( ) root:entry( ) root:_start( syscall( kernel:vectors( tail:entry( work( ) ) ) ) "
+	       ")end");
+}
+
 static void test_vdso(void)
 {
 	begin();
@@ -747,6 +867,10 @@ static void test_all(void)
 	test_nested();
 	test_exec();
 	test_vdso();
+	test_kernel();
+	test_kernel_signal();
+	test_kernel_switch();
+	test_kernel_first();
 	test_recursion();
 	test_tail_call();
 	test_fall_through();
