@@ -27,6 +27,7 @@ struct piece {
 struct thread {
 	uint32_t tid;
 	bool decoded;
+	bool in_kernel; /* the instructions decoded last were there */
 	struct runs decode, truth;
 	uint64_t *holes; /* number of decoded instructions before each gap, ascending, not 0 */
 	size_t n_holes, holes_room;

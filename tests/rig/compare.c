@@ -106,6 +106,7 @@ static void add_range(struct runs *to, uint64_t start, uint64_t count)
 static void decoded(struct thread *t, uint64_t start, uint64_t count)
 {
 	t->decoded = true;
+	t->in_kernel = start >> 63;
 	n_decoded += count;
 	add_range(&t->decode, start, count);
 }
@@ -144,8 +145,8 @@ static bool read_decode(FILE *f, long only)
 		if (sscanf(line, "%*x range %" SCNx64 " %" SCNx64 " %" SCNu32, &start, &end, &count) == 3)
 			decoded(t, start, count);
 		else if (strstr(line, " no-sync ") || strstr(line, " no-image ") || strstr(line, " unknown-address") ||
-			 strstr(line, " range-nopath "))
-			add_hole(t);
+			 strstr(line, " range-nopath ") || (t->in_kernel && strstr(line, " trace-on ")))
+			add_hole(t); /* a trace that stops in the kernel leaves out what the kernel does then */
 		else if (!strchr(line, ' '))
 			decoded(t, strtoull(line, NULL, 16), 1);
 	}

@@ -325,10 +325,13 @@ static void on_vector(unsigned vcpu, void *userdata)
 	unsigned vector = at % VECTORS;
 	struct cpu *c = &cpus[vcpu];
 
-	/* What follows user mode is a vector. Others of its table are told from code at such addresses by that. */
+	/*
+	 * What follows user mode is a vector. Others of its table are told from code at such addresses by that; no
+	 * block precedes one where the first instruction of user mode cannot be fetched.
+	 */
 	if (c->user && vector >= OF_USER)
 		c->vectors = at - vector;
-	else if (!c->on || !c->traces_kernel || vector >= OF_USER || at - vector != c->vectors)
+	else if (!c->on || !c->traces_kernel || at - vector != c->vectors)
 		return;
 	c->user = false;
 	if (c->vector && c->on)
