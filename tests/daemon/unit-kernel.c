@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * csight-kernel: the copy of a made-up kernel's code has its bytes, those of modules, and their names, and no other memory,
- * none of BPF programs; daemon/capture/perf/kernel-code.c gets it from the program.
+ * csight-kernel: the copy of a made-up kernel's code has its bytes, those of modules, and their names, and no other
+ * memory, none of BPF programs; daemon/capture/perf/kernel-code.c gets it from the program.
  */
 #include "config.h"
 

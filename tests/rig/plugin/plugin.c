@@ -326,7 +326,7 @@ static void on_vector(unsigned vcpu, void *userdata)
 	struct cpu *c = &cpus[vcpu];
 
 	/*
-	 * What follows user mode is a vector. Others of its table are told from code at such addresses by that; no
+	 * What follows user mode is a vector. That distinguishes others of its table from code at such addresses; no
 	 * block precedes one where the first instruction of user mode cannot be fetched.
 	 */
 	if (c->user && vector >= OF_USER)
