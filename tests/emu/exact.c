@@ -9,7 +9,8 @@
  * number of instructions when the ring was frozen), and at least LEAST instructions. The decode lacks the instructions
  * that ran while the thread was frozen, which the file of the same name with .gaps lists. A program that SIGKILL ended
  * may have traced one block more than its log has: EXECUTED is the number of instructions that its ring has counted,
- * and what that has more than the log, up to a block, is not compared. Each cycle count must equal
+ * and what that has more than the log, up to a block, is not compared. SIGKILL may also have come before the trace of
+ * that block, which the ring counts first: then the decode ends where the log does. Each cycle count must equal
  * the number of instructions since the previous count. Prints a line per thread and "N equal in all"; exits with 0 if
  * all are equal.
  */
@@ -194,8 +195,18 @@ static struct truth_run next_run(struct truth *t)
 	}
 }
 
+static void show_difference(const struct runs *decode, size_t i, uint64_t k, const struct truth_run *run, uint64_t at,
+			    uint64_t number)
+{
+	printf("the first difference is at instruction %" PRIu64 ":\n", number);
+	for (size_t p = i > 3 ? i - 3 : 0; p < i; p++)
+		show("before ", &decode->all[p], 0);
+	show("decoded", &decode->all[i], k);
+	show("truth  ", run, at);
+}
+
 /* Compares the decode with the truth from instruction `from` on; returns the number of equal instructions. */
-static uint64_t compare(const struct runs *decode, struct truth *truth, uint64_t from, bool *ret_equal)
+static uint64_t compare(const struct runs *decode, struct truth *truth, uint64_t from, bool shows, bool *ret_equal)
 {
 	struct truth_run run = { 0 };
 	uint64_t seen = 0, at = 0, same = 0;
@@ -219,11 +230,8 @@ static uint64_t compare(const struct runs *decode, struct truth *truth, uint64_t
 			}
 			n = MIN(d->count - k, run.count - at);
 			if (n == 0 || d->start + 4 * k != run.start + 4 * at) {
-				printf("the first difference is at instruction %" PRIu64 ":\n", from + same);
-				for (size_t p = i > 3 ? i - 3 : 0; p < i; p++)
-					show("before ", &decode->all[p], 0);
-				show("decoded", d, k);
-				show("truth  ", &run, at);
+				if (shows)
+					show_difference(decode, i, k, &run, at, from + same);
 				*ret_equal = false;
 				return same;
 			}
@@ -250,6 +258,22 @@ static void drop(struct runs *decode, uint64_t count)
 	}
 }
 
+/* Returns true if the whole decode is what precedes instruction number end of the log. */
+static bool ends_with_log(const struct runs *decode, const char *log, uint64_t end)
+{
+	struct truth truth = { 0 };
+	bool equal = false;
+
+	if (decode->count > end)
+		return false;
+	map_log(log, &truth);
+	read_gaps(log, &truth);
+	compare(decode, &truth, end - decode->count, false, &equal);
+	free(truth.gaps);
+	munmap((void *)truth.runs, truth.n * sizeof(struct truth_run));
+	return equal;
+}
+
 /* Compares the decode of a thread with its log; returns the number of equal instructions. */
 static uint64_t check_thread(const char *dir, const char *pid, const char *spec, struct runs *decode, unsigned gaps,
 			     bool *ret_good)
@@ -269,18 +293,23 @@ static uint64_t check_thread(const char *dir, const char *pid, const char *spec,
 		globfree(&found);
 		return 0;
 	}
-	map_log(found.gl_pathv[0], &truth);
-	read_gaps(found.gl_pathv[0], &truth);
+	free(pattern);
+	pattern = strdup(found.gl_pathv[0]);
 	globfree(&found);
+	if (!pattern)
+		return 0;
+	map_log(pattern, &truth);
+	read_gaps(pattern, &truth);
 	end = traced(&truth, end);
-	if (executed > end && executed - end <= BLOCK_MAX && decode->count >= executed - end)
+	if (executed > end && executed - end <= BLOCK_MAX && decode->count >= executed - end &&
+	    !ends_with_log(decode, pattern, end))
 		drop(decode, executed - end);
 	if (decode->count > end) {
 		printf("thread %" PRIu64 ": decoded %" PRIu64 " instructions, the truth has %" PRIu64 "\n", tid,
 		       decode->count, end);
 		return 0;
 	}
-	same = compare(decode, &truth, end - decode->count, &equal);
+	same = compare(decode, &truth, end - decode->count, true, &equal);
 	*ret_good = equal && !gaps && same >= least;
 	printf("thread %" PRIu64 ": %" PRIu64 " of %" PRIu64 " equal, truth %" PRIu64 ", at least %" PRIu64
 	       ", gaps %u%s\n",
