@@ -56,7 +56,8 @@ static uint64_t mismatch(const struct store_trigger *t, const struct store_found
 	uint64_t end = c->frame.enter + c->ns, at = t->timed ? end : c->frame.enter;
 	bool longer = is_wait(t) && c->ns > t->value;
 
-	if (distance(at, t->time) > slack)
+	/* A call does not end where its goroutine goes on in another thread. */
+	if (distance(at, t->time) > slack || (t->timed && c->left == LEAVE_SWITCH))
 		return UINT64_MAX;
 	if (t->timed && is_continued(&c->frame) && c->ns < t->value)
 		return 2 * slack + distance(at, t->time) + 1;
