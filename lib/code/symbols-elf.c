@@ -403,6 +403,8 @@ int symbols_load_with(int fd, int debug, struct symbols **ret)
 	if (rc == 0)
 		rc = add_plt(s, e, &named);
 	if (rc == 0)
+		rc = symbols_add_kernel_stubs(s, e, &named);
+	if (rc == 0)
 		rc = symbols_make(s, &named, &nameless);
 	if (rc < 0)
 		return rc;

@@ -50,6 +50,9 @@ struct elf;
 /* Adds the functions that a list of the kernel's symbols has in a copy of its memory. A damaged list has none. */
 int symbols_add_kernel(struct symbols *s, const struct elf *e, int list, struct pieces *named);
 
+/* Adds the stubs through which modules reach code that is far away. They are behind a module's last function. */
+int symbols_add_kernel_stubs(struct symbols *s, struct elf *e, struct pieces *found);
+
 /* Makes the table of functions with a name, and of those without one in the intervals between them. Sorts both. */
 int symbols_make(struct symbols *s, struct pieces *named, struct pieces *nameless);
 

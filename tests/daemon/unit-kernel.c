@@ -36,9 +36,15 @@ static const struct {
 	unsigned pages;
 } memory[N_SEGMENTS] = { { MODULE, MODULE_PAGES }, { BPF, BPF_PAGES }, { OWN, OWN_PAGES } };
 
-/* Every word of the made-up memory differs. */
+/* The stub of a module: adrp x16, 0x1000; add x16, x16, #8; br x16 */
+static const uint32_t stub[] = { 0xb0000010, 0x91002210, 0xd61f0200 };
+#define STUB (MODULE + PAGE + 0x100)
+
+/* Every other word of the made-up memory differs. */
 static uint32_t word_at(uint64_t address)
 {
+	if (address >= STUB && address - STUB < sizeof(stub))
+		return stub[(address - STUB) / 4];
 	return (uint32_t)(address * 2654435761u >> 2 ^ address >> 32);
 }
 
@@ -150,6 +156,9 @@ static void check_names(struct image_set *s, const struct symbols *names)
 	check_name(s, names, MODULE + 0x40, "mod_run");
 	check_name(s, names, MODULE + 0x48, "mod_run");
 	check_name(s, names, MODULE + PAGE + 0x10, "mod_last");
+	check_name(s, names, STUB - 4, "mod_last");
+	check_name(s, names, STUB, "[plt]");
+	check_name(s, names, STUB + 8, "[plt]");
 }
 
 static void check_copy(int fd, uint64_t size)
