@@ -350,15 +350,35 @@ static uint64_t receive_space(enum effect effect, const uint64_t args[6], uint64
 	}
 }
 
-/* Reads the time that the kernel has accounted to the thread. schedstat lags behind for the time used on a CPU. */
-static void read_times(const struct thread_clock *c, uint64_t *ret_used, uint64_t *ret_waited)
-{
-	char text[80] = "";
+/* What a thread has used of CPUs, and how long it has waited for them, at a time. */
+struct thread_times {
+	uint64_t time, used, waited;
+};
 
-	*ret_used = now_ns(CLOCK_THREAD_CPUTIME_ID);
-	*ret_waited = 0;
-	if (c->schedstat > 0 && pread(c->schedstat, text, sizeof(text) - 1, 0) > 0)
-		sscanf(text, "%*u %" SCNu64, ret_waited);
+/*
+ * Reads the times that the kernel has accounted to the thread. schedstat lags behind for the time used on a CPU. Where
+ * the thread had to wait for a CPU between the readings, they do not fit each other: the closest of several are taken.
+ */
+static struct thread_times read_times(const struct thread_clock *c)
+{
+	enum { TRIES = 16, CLOSE_NS = 20000 };
+	uint64_t least = UINT64_MAX;
+	struct thread_times best;
+
+	for (unsigned i = 0; i < TRIES && least > CLOSE_NS; i++) {
+		uint64_t before = now_ns(CLOCK_MONOTONIC);
+		struct thread_times t = { .used = now_ns(CLOCK_THREAD_CPUTIME_ID) };
+		char text[80] = "";
+
+		if (c->schedstat > 0 && pread(c->schedstat, text, sizeof(text) - 1, 0) > 0)
+			sscanf(text, "%*u %" SCNu64, &t.waited);
+		t.time = now_ns(CLOCK_MONOTONIC);
+		if (t.time - before < least) {
+			least = t.time - before;
+			best = t;
+		}
+	}
+	return best;
 }
 
 /*
@@ -367,28 +387,32 @@ static void read_times(const struct thread_clock *c, uint64_t *ret_used, uint64_
  */
 static void measure(struct thread_clock *c, uint64_t now, struct clock_split *s)
 {
-	uint64_t lasted = now - c->entered, used, waited, busy;
+	uint64_t lasted = now - c->entered, all, busy;
+	struct thread_times t = read_times(c);
 
-	read_times(c, &used, &waited);
-	waited = MAX(waited, c->waited);
-	busy = used - c->used + (waited - c->waited);
-	s->blocked = MIN(lasted, now - c->measured - MIN(now - c->measured, busy));
-	s->preempted = MIN(lasted - s->blocked, waited - c->waited);
+	t.waited = MAX(t.waited, c->waited);
+	all = t.time - c->measured;
+	busy = t.used - c->used + (t.waited - c->waited);
+	s->blocked = MIN(lasted, all - MIN(all, busy));
+	s->preempted = MIN(lasted - s->blocked, t.waited - c->waited);
 	s->ran = lasted - s->blocked - s->preempted;
-	c->measured = now;
-	c->used = used;
-	c->waited = waited;
+	c->measured = t.time;
+	c->used = t.used;
+	c->waited = t.waited;
 }
 
 static void begin_measuring(struct thread_clock *c)
 {
+	struct thread_times t;
 	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 
 	c->schedstat = io_move_fd(fd, FD_LEAST);
 	if (c->schedstat < 0)
 		closep(&fd);
-	c->measured = now_ns(CLOCK_MONOTONIC);
-	read_times(c, &c->used, &c->waited);
+	t = read_times(c);
+	c->measured = t.time;
+	c->used = t.used;
+	c->waited = t.waited;
 }
 
 void thread_clock_begin(struct thread_clock *c)
