@@ -57,6 +57,26 @@ launch() { # USER COMMAND...: in the background, until it is that user's; its pr
   pid=$!
   until_true launched "$pid" "$1"
 }
+# QEMU 7 may keep the code that one CPU translates while another changes it. A tracepoint that was just switched on is then
+# reached by no process, until it is off and on again. perf shows that: it counts for itself.
+reached() { # TRACEPOINT...
+  local event
+  for event; do
+    perf stat -x, -o counted -e "$event" -- sh -c 'trap : USR1; kill -USR1 $$' >/dev/null 2>&1
+    grep -q "^[1-9][0-9]*,.*$event" counted || { echo "the emulator reaches no $event" | note >&2; return 1; }
+  done
+}
+set_reached() { # "TRACEPOINT..." OPTION...: a trigger of alice's, which the kernel reports hits of; prints its number
+  local events=$1 number try
+  shift
+  for ((try = 0; try < 5; try++)); do
+    number=$(as alice csight watch --pid "$pid" --background "$@" 2>said) || { note <said >&2; number=0; break; }
+    # shellcheck disable=SC2086
+    reached $events && break
+    quiet as alice csight triggers --remove "$number"
+  done
+  echo "$number"
+}
 # Between its becoming another's and its exec it is nobody's but root's; so is one that ended.
 launched() { [ "$(stat -c %U "/proc/$1" 2>/dev/null)" = "$2" ] || ! grep -q '^State:.[^Z]' "/proc/$1/status"; }
 busy() { # USER [CPUS]: one that computes all the time
