@@ -89,7 +89,8 @@ csight_keeper_LDADD = daemon/libdaemon.la daemon/capture/libcapture.la lib/base/
 
 # Its module, apart from main(), which a test links.
 noinst_LTLIBRARIES += daemon/kernel/libkernel.la
-daemon_kernel_libkernel_la_SOURCES = daemon/kernel/kernel-copy.c daemon/kernel/kernel-copy.h daemon/kernel/protocol.h
+daemon_kernel_libkernel_la_SOURCES = daemon/kernel/kernel-copy.c daemon/kernel/kernel-copy.h daemon/kernel/protocol.h \
+	daemon/kernel/trampoline.c daemon/kernel/trampoline.h
 daemon_kernel_libkernel_la_LIBADD = lib/code/libcode.la lib/base/libbase.la
 pkglibexec_PROGRAMS += csight-kernel
 csight_kernel_SOURCES = daemon/kernel/main.c

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Copies the code that the kernel executes, as it is now, patches included, out of /proc/kcore: its own, that of
- * modules and trampolines as far as /proc/kallsyms lists them; not BPF programs, which come and go. The copy is a core
- * file with the names of the functions. Of the kernel's data it has what lies in the same pages as code, and between
- * pieces of code that are neighbours.
+ * modules and trampolines as far as /proc/kallsyms lists them, and the one of kpti; not BPF programs, which come and
+ * go. The copy is a core file with the names of the functions. Of the kernel's data it has what lies in the same pages
+ * as code, and between pieces of code that are neighbours.
  */
 #ifndef CSIGHT_DAEMON_KERNEL_COPY_H
 #define CSIGHT_DAEMON_KERNEL_COPY_H

@@ -22,7 +22,7 @@ struct elf_core {
 	uint16_t machine;
 	struct elf_core_segment *segments;
 	size_t n_segments;
-	const struct elf_core_function *functions;
+	struct elf_core_function *functions;
 	size_t n_functions;
 };
 

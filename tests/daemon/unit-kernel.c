@@ -40,9 +40,39 @@ static const struct {
 static const uint32_t stub[] = { 0xb0000010, 0x91002210, 0xd61f0200 };
 #define STUB (MODULE + PAGE + 0x100)
 
+/* The trampoline of kpti: vectors, and the exit in the page behind them; and where both run. */
+#define VECTORS (OWN + OWN_CODE_PAGES * PAGE)
+#define EXIT (VECTORS + PAGE + 0x38)
+#define RUNS_AT 0xfffffbfffdbf6000ull
+#define RET_TO_USER (OWN + 0x100)
+
+static const uint32_t vector[] = { 0xd51bd07e }; /* msr tpidrro_el0, x30 */
+static const uint32_t way_out[] = { 0xd518203d, 0xd538601d,
+				    0xd69f03e0 }; /* msr ttbr1_el1, x29; mrs x29, far_el1; eret */
+/* mov x30, RUNS_AT + PAGE + 0x38; br x30 */
+static const uint32_t by_constant[] = { 0xd503201f, 0x92c0801e, 0xf2bfb7fe, 0xf28e071e, 0xd61f03c0 };
+/* mov x30, RUNS_AT; adrp and add x29, EXIT; add x30, x30, x29; adrp and add x29, VECTORS; sub x30, x30, x29; br x30 */
+static const uint32_t by_distance[] = { 0x92c0801e, 0xf2bfb7fe, 0xf28c001e, 0xb00012dd, 0x9100e3bd,
+					0x8b1d03de, 0x900012dd, 0x910003bd, 0xcb1d03de, 0xd61f03c0 };
+static const uint32_t *leaving; /* code of ret_to_user; NULL: there is no trampoline */
+static size_t leaving_size;
+
+static bool is_within(uint64_t address, uint64_t start, size_t size)
+{
+	return address >= start && address - start < size;
+}
+
 /* Every other word of the made-up memory differs. */
 static uint32_t word_at(uint64_t address)
 {
+	if (leaving && is_within(address, RET_TO_USER, leaving_size))
+		return leaving[(address - RET_TO_USER) / 4];
+	if (leaving && is_within(address, VECTORS + 0x400, sizeof(vector)))
+		return vector[0];
+	if (leaving && is_within(address, EXIT, sizeof(way_out)))
+		return way_out[(address - EXIT) / 4];
+	if (address >= RUNS_AT)
+		return word_at(address - RUNS_AT + VECTORS);
 	if (address >= STUB && address - STUB < sizeof(stub))
 		return stub[(address - STUB) / 4];
 	return (uint32_t)(address * 2654435761u >> 2 ^ address >> 32);
@@ -210,6 +240,35 @@ static void test_copy(void)
 	closep(&copy.fd);
 }
 
+/* The trampoline has no symbol where it runs: that is found by the code that jumps there. */
+static void test_trampoline(const uint32_t *code, size_t size)
+{
+	_cleanup_(image_set_freep) struct image_set *s = NULL;
+	_cleanup_(symbols_freep) struct symbols *names = NULL;
+	struct kernel_copy copy = { .fd = -1 };
+	struct reason why = { "" };
+	uint32_t file;
+
+	leaving = code;
+	leaving_size = size;
+	make_kcore(UINT32_MAX);
+	make_names("%llx T _stext\n%llx t ret_to_user\n%llx t second\n%llx D _etext\n", OWN, RET_TO_USER, OWN + 0x200,
+		   OWN + OWN_CODE);
+	CHECK_EQ(kernel_copy_make(work, &copy, &why), 0);
+	CHECK_EQ(symbols_load(copy.fd, &names), 0);
+	CHECK(image_set_new(&s) == 0 && image_file_add(s, "[kernel.kallsyms]", NULL, 0, 0, &file) == 0);
+	image_file_attach(s, file, copy.fd, NULL);
+	CHECK_EQ(image_map_elf(s, 1, file, "_stext", OWN, NULL), 0);
+	CHECK_EQ(image_seal(s), 0);
+	CHECK_EQ(known_at(s, OWN, PAGE), PAGE);
+	CHECK_EQ(known_at(s, RUNS_AT, 2 * PAGE), 2 * PAGE);
+	CHECK_EQ(known_at(s, RUNS_AT + 2 * PAGE, 4), 0);
+	check_name(s, names, RUNS_AT + 0x400, "tramp_vectors");
+	check_name(s, names, RUNS_AT + PAGE + 0x38, "tramp_exit");
+	leaving = NULL;
+	make_kcore(UINT32_MAX);
+}
+
 static void test_refusals(void)
 {
 	make_usual_names();
@@ -356,6 +415,8 @@ int main(void)
 	test_copy();
 	test_program();
 	test_list_of_symbols();
+	test_trampoline(by_constant, sizeof(by_constant));
+	test_trampoline(by_distance, sizeof(by_distance));
 	test_refusals();
 	test_many_places();
 	snprintf(command, sizeof(command), "rm -rf %s", work);
