@@ -24,6 +24,7 @@
  *   RETURN    on a saved stack                  switch to that stack
  *             changed SP, a landing pad         unwind to its frame
  *             return address of a frame         return to that frame; if it is an exit, compiled_leave()
+ *             from the kernel's trampoline      tail_call()
  *             from a handler                    what it interrupted, or its trampoline
  *             changed SP                        leave_by_stack_change()
  *             elsewhere                         return_without_frame(): push a root, unwind, or replace by CALL_ODD
@@ -288,10 +289,27 @@ static int return_to_interrupted(struct calls *c)
 	return rc < 0 ? rc : arrival_match_top(c);
 }
 
+static bool is_trampoline(const struct calls_frame *f)
+{
+	return strcmp(f->function->name, "tramp_vectors") == 0;
+}
+
+/* The trampoline by which the kernel is entered calls itself, and goes on in the kernel's vectors by a return. */
+static int leave_trampoline(struct calls *c)
+{
+	int rc = 0;
+
+	while (rc == 0 && c->depth > 1 && is_trampoline(&c->stack[c->depth - 2]))
+		rc = calls_pop(c, LEAVE_RETURN);
+	return rc < 0 ? rc : tail_call(c);
+}
+
 int arrival_return_unmatched(struct calls *c, uint64_t addr)
 {
 	int rc;
 
+	if (addr >> 63 && is_trampoline(calls_top(c)))
+		return leave_trampoline(c);
 	if (is_interrupted_at(c, addr))
 		return return_to_interrupted(c);
 	if (calls_top(c)->anchor != ANCHOR_RESUME)
@@ -304,10 +322,13 @@ int arrival_return_unmatched(struct calls *c, uint64_t addr)
 
 int arrival_return_elsewhere(struct calls *c, uint64_t addr)
 {
-	int rc = fibres_switch(c, addr);
 	bool unknown = false;
 	size_t depth;
+	int rc;
 
+	if (addr >> 63 && is_trampoline(calls_top(c)))
+		return leave_trampoline(c);
+	rc = fibres_switch(c, addr);
 	if (rc != 0)
 		return rc < 0 ? rc : arrival_match_top(c);
 	/* An exception's landing pad may directly follow a call that does not return. */

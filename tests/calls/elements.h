@@ -38,6 +38,8 @@ enum {
 #define SCHEDULE (KERNEL + 0x1200)
 #define SWITCH_OUT (KERNEL + 0x1300)
 #define SWITCH_IN (KERNEL + 0x1400)
+#define TRAMP_VECTOR (KERNEL + 0x1c00)
+#define TRAMP_EXIT (KERNEL + 0x1f00)
 
 static char log_text[1 << 16];
 static uint64_t log_last;
@@ -175,8 +177,14 @@ static void begin(void)
 	};
 	static char links[LINKS][8];
 	struct symbol kernel_list[] = {
-		{ 0, 0x800, "vectors" },          { 0x1000, 0x1100, "entry" },      { 0x1100, 0x1200, "work" },
-		{ 0x1200, 0x1300, "__schedule" }, { 0x1300, 0x1400, "switch_out" }, { 0x1400, 0x1500, "switch_in" },
+		{ 0, 0x800, "vectors" },
+		{ 0x1000, 0x1100, "entry" },
+		{ 0x1100, 0x1200, "work" },
+		{ 0x1200, 0x1300, "__schedule" },
+		{ 0x1300, 0x1400, "switch_out" },
+		{ 0x1400, 0x1500, "switch_in" },
+		{ 0x1800, 0x1f00, "tramp_vectors" },
+		{ 0x1f00, 0x2000, "tramp_exit" },
 	};
 	struct region_mapping kernel = { .addr = KERNEL, .len = 0x2000, .path = "[kernel.kallsyms]" };
 	struct region_mapping program = { .addr = MAIN, .len = 0x1000, .path = "/bin/prog" };

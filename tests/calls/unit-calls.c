@@ -101,6 +101,32 @@ static void test_kernel(void)
 	CHECK_EQ(counts.signals, 0);
 }
 
+/* The kernel is entered, and left, by its trampoline. */
+static void test_kernel_trampoline(void)
+{
+	begin();
+	run(MAIN, 1);
+	taken(SYSCALL, MAIN + 4);
+	run(TRAMP_VECTOR, 1);
+	bl(TRAMP_VECTOR + 4);
+	run(TRAMP_VECTOR + 12, 2);
+	ret(TRAMP_VECTOR + 20);
+	run(VECTOR + 4, 1);
+	b(VECTOR + 8);
+	run(ENTRY, 1);
+	bl(ENTRY + 4);
+	run(WORK, 3);
+	ret(WORK + 12);
+	br(ENTRY + 8);
+	run(TRAMP_EXIT, 1);
+	eret(TRAMP_EXIT + 4);
+	run(MAIN + 4, 1);
+	end(0,
+	    "segment inferred:main( syscall( kernel:tramp_vectors( tramp_vectors( ) tail:vectors( tail:entry( work( ) "
+	    "tail:tramp_exit( ) ) ) ) ) )end");
+	CHECK_EQ(counts.unexplained, 0);
+}
+
 /* The kernel returns into a signal's handler, whose return is a system call. */
 static void test_kernel_signal(void)
 {
@@ -868,6 +894,7 @@ static void test_all(void)
 	test_exec();
 	test_vdso();
 	test_kernel();
+	test_kernel_trampoline();
 	test_kernel_signal();
 	test_kernel_switch();
 	test_kernel_first();
