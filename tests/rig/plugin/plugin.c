@@ -52,7 +52,7 @@ struct cpu {
 	struct etm etm;
 	const struct block *last; /* began and is not retired; NULL: the next block begins a new run of trace */
 	uint8_t *ring;
-	uint64_t vectors; /* address of the table */
+	uint64_t vectors; /* address of the table by which user mode is left */
 	unsigned vector;  /* the vector of an exception that is not encoded yet, or NO_VECTOR */
 	bool user, on, shared;
 	bool traces_user, traces_kernel;
@@ -78,6 +78,8 @@ struct cpu {
 int qemu_plugin_version = 1;
 
 static struct rig_shared *shared;
+/* Address of the kernel's table of vectors, where programs enter by the trampoline of kpti. */
+static _Atomic uint64_t kernel_vectors;
 static uint64_t memory_size;
 static bool truth, traces_kernel;
 static uint64_t sync_bytes = 4096;
@@ -263,6 +265,15 @@ static void leave(struct cpu *c, uint64_t next)
 	c->last = NULL;
 }
 
+/* The trampoline goes on in the kernel's vector of the same place, behind its first instruction. */
+static void learn_vectors(const struct cpu *c, uint64_t at)
+{
+	unsigned place = at % VECTORS;
+
+	if (c->vector >= OF_USER && place == c->vector + 4 && at - place != c->vectors)
+		kernel_vectors = at - place;
+}
+
 static void on_block(unsigned vcpu, void *userdata)
 {
 	const struct block *b = userdata;
@@ -271,6 +282,8 @@ static void on_block(unsigned vcpu, void *userdata)
 	bool viewed = true;
 
 	c->user = !b->kernel;
+	if (c->vector && b->kernel)
+		learn_vectors(c, b->start);
 	if (!c->on)
 		return;
 	if (c->vector && b->kernel) {
@@ -331,7 +344,7 @@ static void on_vector(unsigned vcpu, void *userdata)
 	 */
 	if (c->user && vector >= OF_USER)
 		c->vectors = at - vector;
-	else if (!c->on || !c->traces_kernel || at - vector != c->vectors)
+	else if (!c->on || !c->traces_kernel || (at - vector != c->vectors && at - vector != kernel_vectors))
 		return;
 	c->user = false;
 	if (c->vector && c->on)
