@@ -51,20 +51,23 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 	_cleanup_json_ json_object *o = NULL;
 	const char *name, *bad, *condition;
 	json_object *list;
-	int64_t pid, uid, gid, owner;
+	int64_t pid, uid, gid, owner = -1;
 	int rc = load_json(dir, id, "snapshot.json", &o);
 
 	if (rc < 0)
 		return rc;
-	if (json_get_i64(o, "pid", &pid) < 0 || json_get_i64(o, "uid", &uid) < 0 || json_get_i64(o, "gid", &gid) < 0 ||
-	    json_get_str(o, "name", &name) < 0 || json_get_u64(o, "time", &s->time) < 0 ||
-	    json_get_u64(o, "blind", &s->blind) < 0)
+	/* UINT32_MAX is no user and no group: it stands for all users, or for none. */
+	if (json_get_within(o, "pid", 1, INT32_MAX, &pid) < 0 ||
+	    json_get_within(o, "uid", 0, UINT32_MAX - 1, &uid) < 0 ||
+	    json_get_within(o, "gid", 0, UINT32_MAX - 1, &gid) < 0 ||
+	    json_get_within(o, "owner", 0, UINT32_MAX - 1, &owner) == -EINVAL || json_get_str(o, "name", &name) < 0 ||
+	    json_get_u64(o, "time", &s->time) < 0 || json_get_u64(o, "blind", &s->blind) < 0)
 		return -EBADMSG;
 	json_get_u64(o, "unrecorded", &s->unrecorded);
 	annotation_read(o, &s->annotation, &bad);
 	s->pid = (pid_t)pid;
 	s->uid = s->owner = (uid_t)uid;
-	if (json_get_i64(o, "owner", &owner) == 0)
+	if (owner >= 0)
 		s->owner = (uid_t)owner;
 	s->gid = (gid_t)gid;
 	s->name = strdup(name);

@@ -68,6 +68,19 @@ int json_get_u64(json_object *o, const char *key, uint64_t *ret)
 	return 0;
 }
 
+int json_get_within(json_object *o, const char *key, int64_t least, int64_t most, int64_t *ret)
+{
+	int64_t v;
+	int rc = json_get_i64(o, key, &v);
+
+	if (rc < 0)
+		return rc;
+	if (v < least || v > most)
+		return -EINVAL;
+	*ret = v;
+	return 0;
+}
+
 /* The user data of an object or an array that lacks a member for want of memory. */
 static char incomplete[] = "incomplete";
 
