@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -153,10 +154,11 @@ char *snapshot_state_text(const struct snapshot *s, enum snapshot_state state)
 	return json_text(o, JSON_PRETTY);
 }
 
-int snapshot_write_state(int dir, const char *id, const char *text)
+int snapshot_write_state(int spool_fd, const char *id, const char *text)
 {
-	char path[SNAPSHOT_ID_SIZE + 16];
+	_cleanup_close_ int dir = openat(spool_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	snprintf(path, sizeof(path), "%s/state.json", id);
-	return text ? io_write_file(dir, path, text, strlen(text), 0600) : -ENOMEM;
+	if (dir < 0)
+		return -errno;
+	return text ? io_write_file(dir, "state.json", text, strlen(text), 0600) : -ENOMEM;
 }

@@ -34,15 +34,12 @@ struct spool {
 	struct event *age;
 };
 
-static int load_json(int dir, const char *id, const char *name, json_object **ret)
+static int load_json(int dir, const char *name, json_object **ret)
 {
 	_cleanup_free_ char *text = NULL;
-	char path[SNAPSHOT_ID_SIZE + 32];
 	size_t size;
-	int rc;
+	int rc = io_read_file(dir, name, JSON_MAX, &text, &size);
 
-	snprintf(path, sizeof(path), "%s/%s", id, name);
-	rc = io_read_file(dir, path, JSON_MAX, &text, &size);
 	return rc < 0 ? rc : json_parse(text, size, ret);
 }
 
@@ -52,7 +49,7 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 	const char *name, *bad, *condition;
 	json_object *list;
 	int64_t pid, uid, gid, owner = -1;
-	int rc = load_json(dir, id, "snapshot.json", &o);
+	int rc = load_json(dir, "snapshot.json", &o);
 
 	if (rc < 0)
 		return rc;
@@ -85,7 +82,7 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 }
 
 /* A snapshot without a readable state is queued for a decode. */
-static void load_state(int dir, const char *id, struct snapshot *s)
+static void load_state(int dir, struct snapshot *s)
 {
 	_cleanup_json_ json_object *o = NULL;
 	const char *state = "queued", *reason;
@@ -93,7 +90,7 @@ static void load_state(int dir, const char *id, struct snapshot *s)
 	uint64_t attempts;
 
 	s->state = SNAPSHOT_QUEUED;
-	if (load_json(dir, id, "state.json", &o) < 0)
+	if (load_json(dir, "state.json", &o) < 0)
 		return;
 	json_get_str(o, "state", &state);
 	if (json_get_u64(o, "attempts", &attempts) == 0)
@@ -130,11 +127,11 @@ static void on_age(evutil_socket_t fd, short what, void *data)
 
 static void list_snapshot(struct spool *s, const char *id)
 {
-	_cleanup_close_ int dir = -1;
-	struct snapshot *snapshot = snapshot_new(), *at;
-	int rc = snapshot ? load_snapshot(s->fd, id, snapshot) : -ENOMEM;
+	_cleanup_close_ int dir = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct snapshot *snapshot = dir < 0 ? NULL : snapshot_new(), *at;
+	int rc = dir < 0 ? -errno : snapshot ? load_snapshot(dir, id, snapshot) : -ENOMEM;
 
-	if (rc == -ENOENT) {
+	if (dir >= 0 && rc == -ENOENT) {
 		log_warning("removing %s from the spool: it is an incomplete snapshot", id);
 		directory_tree_remove(s->fd, id);
 	} else if (rc < 0) {
@@ -144,11 +141,9 @@ static void list_snapshot(struct spool *s, const char *id)
 		snapshot_unref(snapshot);
 		return;
 	}
-	load_state(s->fd, id, snapshot);
-	dir = openat(s->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir >= 0)
-		directory_tree_size(dir, &snapshot->size);
-	snapshot->kept = dir >= 0 && faccessat(dir, SNAPSHOT_KEPT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	load_state(dir, snapshot);
+	directory_tree_size(dir, &snapshot->size);
+	snapshot->kept = faccessat(dir, SNAPSHOT_KEPT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	spool_room_record(s, snapshot->owner, snapshot->size, snapshot->state < SNAPSHOT_READY, &snapshot->claim);
 	ledger_record(s->o.ledger, snapshot->owner, LEDGER_STORED, 1, &snapshot->stored);
 	if (snapshot->state < SNAPSHOT_READY)
