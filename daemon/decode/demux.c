@@ -21,8 +21,9 @@ struct track {
 	uint64_t since;               /* time at which the last stretch began */
 	bool in_kernel;               /* the last range was there */
 	bool after_exception;         /* no instruction has been executed since the last exception */
-	bool gap;                     /* elements have been left out since the last stretch */
-	bool again;                   /* the thread had an earlier track, which end_oldest() ended */
+	bool stopped; /* the trace stopped while the thread was in the kernel, and began in another one */
+	bool gap;     /* elements have been left out since the last stretch */
+	bool again;   /* the thread had an earlier track, which end_oldest() ended */
 	bool ended;
 	TAILQ_ENTRY(track) link; /* in struct demux.open */
 };
@@ -36,11 +37,11 @@ struct feed {
 	bool has_tid;
 	bool placed; /* thread and time of the stretch at the head are set: */
 	uint64_t time, order;
-	bool unordered;           /* its order among stretches of its thread is uncertain */
-	uint64_t left;            /* time at which its thread left the CPU; 0: unknown */
-	uint64_t after;           /* no later stretch begins before this time */
-	const struct track *last; /* of the preceding stretch; NULL: it was not emitted */
-	uint64_t read;            /* bytes of the stream that bytes_done includes */
+	bool unordered;     /* its order among stretches of its thread is uncertain */
+	uint64_t left;      /* time at which its thread left the CPU; 0: unknown */
+	uint64_t after;     /* no later stretch begins before this time */
+	struct track *last; /* of the preceding stretch; NULL: it was not emitted */
+	uint64_t read;      /* bytes of the stream that bytes_done includes */
 };
 
 struct demux {
@@ -386,6 +387,27 @@ static void track_exception(struct track *t, const struct element *e)
 		t->after_exception = false;
 }
 
+/* True if the trace has begun again at the beginning of a stretch. */
+static bool begins_trace(const struct feed *f, const struct element_unit *u)
+{
+	const struct element *e = element_queue_elements(f->queue);
+	uint32_t i = 0;
+
+	while (i < u->n && e[i].kind == ELEM_TIMESTAMP)
+		i++;
+	return i < u->n && e[i].kind == ELEM_TRACE_ON;
+}
+
+/* What the thread executed until it was switched away is missing, without a word of it in its own trace. */
+static int resume(struct demux *d, const struct feed *f, struct track *t, const struct element_unit *u)
+{
+	const struct element on = { .kind = ELEM_TRACE_ON, .isa = ISA_UNKNOWN, .reason = REASON_BEGIN };
+	bool missing = t->stopped && !begins_trace(f, u);
+
+	t->stopped = false;
+	return missing ? emit_element(d, t, &on) : 0;
+}
+
 static int emit_unit(struct demux *d, struct feed *f, struct track *t, const struct element_unit *u)
 {
 	const struct element *e = element_queue_elements(f->queue);
@@ -398,6 +420,8 @@ static int emit_unit(struct demux *d, struct feed *f, struct track *t, const str
 	d->at = t;
 	if (rc == 0 && (u->first || t->gap || !t->piece))
 		rc = begin_stretch(d, f, t, u);
+	if (rc == 0 && u->first)
+		rc = resume(d, f, t, u);
 	for (uint32_t i = 0; rc == 0 && i < u->n; i++) {
 		track_exception(t, &e[i]);
 		rc = emit_element(d, t, &e[i]);
@@ -425,6 +449,8 @@ static int consume_unit(struct demux *d, struct feed *f, const struct element_un
 	}
 	if (u->first) {
 		f->last = f->track;
+		if (f->last && f->last->in_kernel && begins_trace(f, u))
+			f->last->stopped = true;
 		f->track = NULL;
 		if (!is_wanted(d, f))
 			f->track = NULL;
