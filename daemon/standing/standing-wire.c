@@ -108,16 +108,16 @@ static int restore_rule(struct standing_list *all, struct audit *audit, json_obj
 	struct audit_actor by = { .audit = audit };
 	struct standing_request request = { .by = &by };
 	struct ledger_refusal limit = { 0 };
-	int64_t requester, login = -1;
+	int64_t id, requester, login = -1;
 	json_object *rule, *options;
-	uint64_t id = 0;
 	const char *bad;
 	struct standing *s;
 	int rc;
 
-	if (!json_object_is_type(o, json_type_object) || json_get_u64(o, "id", &id) < 0 || id == 0 ||
-	    id >= UINT32_MAX || json_get_i64(o, "requester", &requester) < 0 || requester < 0 ||
-	    requester >= UINT32_MAX || json_get_i64(o, "loginUid", &login) == -EINVAL ||
+	/* Half of all numbers remain for new rules. */
+	if (!json_object_is_type(o, json_type_object) || json_get_within(o, "id", 1, INT32_MAX, &id) < 0 ||
+	    json_get_within(o, "requester", 0, UINT32_MAX - 1, &requester) < 0 ||
+	    json_get_within(o, "loginUid", 0, UINT32_MAX - 1, &login) == -EINVAL ||
 	    json_get(o, "rule", json_type_object, &rule) < 0 ||
 	    json_get(o, "options", json_type_object, &options) < 0 ||
 	    standing_wire_read_rule(rule, &request.rule, &bad) < 0 ||

@@ -104,12 +104,13 @@ bool trigger_state_write(struct trigger_list *all, const struct target *target, 
 	return any;
 }
 
+/* Returns 0 for a number that is not valid. Half of all numbers remain for new triggers. */
 static uint32_t number_of(json_object *o)
 {
-	uint64_t number = 0;
+	int64_t number = 0;
 
-	json_get_u64(o, "id", &number);
-	return number < UINT32_MAX ? (uint32_t)number : 0;
+	json_get_within(o, "id", 1, INT32_MAX, &number);
+	return (uint32_t)number;
 }
 
 void trigger_state_reserve(struct trigger_list *all, json_object *list)
@@ -125,7 +126,7 @@ static void read_conditions(const struct trigger *t, json_object *o, const char 
 
 	json_get(o, name, json_type_array, &list);
 	for (unsigned i = 0; i < trigger_spec_count(&t->spec) && i < json_array_size(list); i++)
-		ret[i] = (uint64_t)json_object_get_int64(json_object_array_get_idx(list, i));
+		ret[i] = (uint64_t)MAX(json_object_get_int64(json_object_array_get_idx(list, i)), 0);
 }
 
 static void read_counts(struct trigger *t, json_object *o)
@@ -187,9 +188,10 @@ static bool read_request(json_object *o, struct trigger_request *ret, struct aud
 	const char *text;
 	int n;
 
-	if (!json_object_is_type(o, json_type_object) || !number_of(o) || json_get_i64(o, "uid", &uid) < 0 ||
-	    json_get_i64(o, "loginUid", &login) == -EINVAL || json_get_str(o, "trigger", &text) < 0 ||
-	    json_get(o, "places", json_type_array, &places) < 0)
+	if (!json_object_is_type(o, json_type_object) || !number_of(o) ||
+	    json_get_within(o, "uid", 0, UINT32_MAX - 1, &uid) < 0 ||
+	    json_get_within(o, "loginUid", 0, UINT32_MAX - 1, &login) == -EINVAL ||
+	    json_get_str(o, "trigger", &text) < 0 || json_get(o, "places", json_type_array, &places) < 0)
 		return false;
 	n = trigger_wire_places(places, ret->places);
 	if (n < 0 || trigger_spec_parse(text, &ret->spec, &why) < 0)
