@@ -56,12 +56,12 @@ static void waiting_free(struct waiting_target *w)
 	free(w);
 }
 
-static struct waiting_target *find_waiting(const struct state *s, const struct target *t)
+static struct waiting_target *find_waiting(const struct state *s, pid_t pid, uint64_t start)
 {
 	struct waiting_target *w;
 
 	TAILQ_FOREACH (w, &s->waiting, link)
-		if (w->entry.pid == t->pid && w->entry.start == t->start)
+		if (w->entry.pid == pid && w->entry.start == start)
 			return w;
 	return NULL;
 }
@@ -76,7 +76,7 @@ static json_object *list_targets(const struct state *s)
 		json_object *triggers = NULL, *o;
 		bool watched;
 
-		if (t->ring.state == RING_GONE || !t->start || find_waiting(s, t))
+		if (t->ring.state == RING_GONE || !t->start || find_waiting(s, t->pid, t->start))
 			continue;
 		watched = trigger_state_write(s->o.triggers, t, &triggers);
 		/* A disarmed program without triggers needs no entry: it registers as it is. */
@@ -186,7 +186,8 @@ static void log_ended(const struct state_entry *e)
 
 void state_target(struct state *s, struct target *t, enum target_change change)
 {
-	struct waiting_target *w = s && !s->stopped && change != TARGET_ENDED ? find_waiting(s, t) : NULL;
+	struct waiting_target *w =
+	    s && !s->stopped && change != TARGET_ENDED ? find_waiting(s, t->pid, t->start) : NULL;
 
 	/* on_armed() drops a target that could not be armed. */
 	if (w && (change == TARGET_ARMED || !w->entry.perf)) {
@@ -231,7 +232,7 @@ static void on_armed(struct target *t, int rc, void *data)
 	struct state *s = data;
 	const struct audit_actor self = audit_self(s->o.audit);
 	const struct audit_object on = { .pid = t->pid, .owner = t->owner, .name = t->name };
-	struct waiting_target *w = find_waiting(s, t);
+	struct waiting_target *w = find_waiting(s, t->pid, t->start);
 	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
 
 	if (rc == 0)
@@ -333,6 +334,9 @@ static void restore(struct state *s, json_object *list)
 		struct state_entry e;
 		int rc = state_file_parse(o, &e);
 
+		/* A process is one target. */
+		if (rc == 0 && find_waiting(s, e.pid, e.start))
+			rc = -EBADMSG;
 		n_bad += rc == -EBADMSG;
 		if (rc == 0)
 			rc = await_target(s, o, &e);
