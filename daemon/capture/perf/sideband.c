@@ -458,7 +458,8 @@ static void pass_on(struct sideband *s)
 	struct buf rest = { .limit = PENDING_MAX };
 	size_t n_rest = 0;
 
-	qsort(s->order, s->n_order, sizeof(*s->order), by_time);
+	if (s->n_order)
+		qsort(s->order, s->n_order, sizeof(*s->order), by_time);
 	for (size_t i = 0; i < s->n_order; i++) {
 		const uint8_t *record = s->pending.data + s->order[i].at;
 		struct perf_record r;
