@@ -33,6 +33,16 @@ int fuzz_fd(const void *data, size_t size)
 	return fd;
 }
 
+unsigned fuzz_count_fds(void)
+{
+	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	return n;
+}
+
 void fuzz_guard(void)
 {
 	static bool done;

@@ -27,6 +27,9 @@ int fuzz_fd(const void *data, size_t size);
 /* Aborts if the condition, which must hold for any input, is false. */
 void fuzz_require(bool holds);
 
+/* Returns the number of descriptors that are open: what an input opens is closed at its end. */
+unsigned fuzz_count_fds(void);
+
 /*
  * Ignores crashes inside OpenCSD. Called at the first input, since libFuzzer must have installed its signal handlers.
  */

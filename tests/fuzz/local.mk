@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Harnesses for libFuzzer, so built by clang, whatever builds everything else; nothing of it is part of all or check.
-FUZZ = code decode deframe dwarf elf jit job log messages names native notes opencsd perfdata ring runner service snapshot spool store topology
+FUZZ = code decode deframe dwarf elf jit job log messages names native notes opencsd perfdata ring runner service snapshot spool state store topology
 FUZZ_CC = clang
 FUZZ_SECONDS = 60
 # Checksums hold always: what a fuzzer changes is to be read.
@@ -12,11 +12,11 @@ EXTRA_DIST += tests/fuzz/local.mk
 # Built by `make check`, for nothing but that they go on fitting what they call.
 check_LTLIBRARIES = tests/fuzz/libfuzz.la
 tests_fuzz_libfuzz_la_SOURCES = tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz/deframe.c tests/fuzz/dwarf.c tests/fuzz/elf.c \
-	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/jit.c tests/fuzz/job.c tests/fuzz/log.c tests/fuzz/messages.c tests/fuzz/names.c tests/fuzz/native.c \
-	tests/fuzz/notes.c tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/ring.c tests/fuzz/runner.c tests/fuzz/service.c tests/fuzz/snapshot.c tests/fuzz/spool.c tests/fuzz/store.c tests/fuzz/topology.c
+	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/jit.c tests/fuzz/job.c tests/fuzz/log.c tests/fuzz/machine.c tests/fuzz/machine.h tests/fuzz/messages.c tests/fuzz/names.c tests/fuzz/native.c \
+	tests/fuzz/notes.c tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/ring.c tests/fuzz/runner.c tests/fuzz/service.c tests/fuzz/snapshot.c tests/fuzz/spool.c tests/fuzz/state.c tests/fuzz/store.c tests/fuzz/topology.c
 tests_fuzz_libfuzz_la_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 
-fuzz_sources = tests/fuzz/fuzz.c $(daemon_decode_libdecode_la_SOURCES) \
+fuzz_sources = tests/fuzz/fuzz.c tests/fuzz/machine.c tests/fuzz/machine.h $(daemon_decode_libdecode_la_SOURCES) \
 	client/call-groups.c client/call-groups.h client/call-list.c client/call-list.h client/call-list-typical.c client/call-tree.c \
 	client/call-tree.h client/explanation.c client/explanation.h client/library-code.c client/library-code.h client/waker.c \
 	client/waker.h \
