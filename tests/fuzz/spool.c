@@ -43,7 +43,6 @@ static struct {
 	uint64_t keep_free, max_age;
 	int at; /* the directory that commands are about */
 	struct spool_claim claims[CLAIMS];
-	struct spool_claim *claiming;
 	unsigned made;
 	unsigned works;   /* removals and changes of kept snapshots that are not done */
 	bool spares_kept; /* what happens now removes no snapshot that is kept */
@@ -712,20 +711,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #define OWNED(uid, time) "{\"pid\":7,\"uid\":" uid ",\"gid\":1000,\"name\":\"p\",\"time\":" time ",\"blind\":6}\0"
 #define READY "{\"state\":\"ready\",\"attempts\":1}\0"
 
+#define ALSO(number, uid, time) "@20260101T000000-00000" number "\0=" OWNED(uid, time)
+#define SHARED "{\"pid\":7,\"uid\":1000,\"gid\":1000,\"name\":\"p\",\"time\":5,\"blind\":6,\"shared\":true}\0"
+
 /* Five snapshots of two users, one of which is kept and one of which waits for its decode. */
-#define FIVE                                                                               \
-	ID "\0" OWNED("1000", "1") READY                                                   \
-	    "f20000 trace.perf.data\0"                                                     \
-	    "@20260101T000000-000002\0=" OWNED(                                            \
-		"1001", "5") "+" READY "f10000 store\0"                                    \
-			     "@20260101T000000-000003\0=" OWNED(                           \
-				 "1000", "3") "+" READY "f30000 store\0f0 kept\0"          \
-					      "@20260101T000000-000004\0=" OWNED(          \
-						  "1000",                                  \
-						  "4") "f5000 trace.perf.data\0"           \
-						       "@20260101T000000-000005\0=" OWNED( \
-							   "1000",                         \
-							   "2") "+{\"state\":\"raw\"}\0f8000 trace.perf.data\0"
+#define FIRST ID "\0" OWNED("1000", "1") READY "f20000 trace.perf.data\0"
+#define SECOND ALSO("2", "1001", "5") "+" READY "f10000 store\0"
+#define THIRD ALSO("3", "1000", "3") "+" READY "f30000 store\0f0 kept\0"
+#define FOURTH ALSO("4", "1000", "4") "f5000 trace.perf.data\0"
+#define FIFTH ALSO("5", "1000", "2") "+{\"state\":\"raw\"}\0f8000 trace.perf.data\0"
+#define FIVE FIRST SECOND THIRD FOURTH FIFTH
 
 #define SEED(text)                                   \
 	do {                                         \
@@ -842,12 +837,9 @@ static void seed_room(void)
 	SEED(FIVE "L20000 20000 0 \0O\0v1 \0v\0");
 	SEED(FIVE "O\0c1000 5000 \0i0 4000 \0c1000 5000 \0i1 \0c1001 5000 \0i2 \0?1001 \0L9000 9000 0 \0v\0");
 	/* The trace of a snapshot that holds others' control flow goes first. */
-	SEED(ID "\0{\"pid\":7,\"uid\":1000,\"gid\":1000,\"name\":\"p\",\"time\":5,\"blind\":6,\"shared\":true}\0" READY
-		"f20000 trace.perf.data\0L25000 25000 0 \0O\0c1001 10000 \0z\0");
-	SEED(ID "\0{\"pid\":7,\"uid\":1000,\"gid\":1000,\"name\":\"p\",\"time\":5,\"blind\":6,\"shared\":true}\0" READY
-		"f20000 store\0O\0z\0f9 trace.perf.data\0z\0");
-	SEED(ID "\0{\"pid\":7,\"uid\":1000,\"gid\":1000,\"name\":\"p\",\"time\":5,\"blind\":6,\"shared\":true}\0" READY
-		"dtrace.perf.data\0f20000 store\0L9000 9000 0 \0O\0v \0");
+	SEED(ID "\0" SHARED READY "f20000 trace.perf.data\0L25000 25000 0 \0O\0c1001 10000 \0z\0");
+	SEED(ID "\0" SHARED READY "f20000 store\0O\0z\0f9 trace.perf.data\0z\0");
+	SEED(ID "\0" SHARED READY "dtrace.perf.data\0f20000 store\0L9000 9000 0 \0O\0v \0");
 }
 
 void fuzz_seeds(void)
