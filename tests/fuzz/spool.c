@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include <dirent.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -178,7 +179,21 @@ static int open_spool(struct spool **ret)
 			 ret);
 }
 
-/* A snapshot is a directory of the spool, and nothing incomplete is left of those that can be removed. */
+/* Nothing incomplete is left that can be removed. */
+static void check_incomplete(void)
+{
+	_cleanup_closedir_ DIR *dir = opendir(spool_dir);
+	const struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		const char *id = strncmp(e->d_name, "tmp-", 4) == 0 ? e->d_name + 4 : "-";
+
+		if (*id != '-' && strlen(id) < SNAPSHOT_ID_SIZE && !id[strspn(id, "0123456789abcdef-T")])
+			fuzz_require(directory_tree_remove(spool_fd(the.spool), e->d_name) < 0);
+	}
+}
+
+/* A snapshot is a directory of the spool. */
 static void check_opened(void)
 {
 	const struct snapshot *s;
@@ -188,6 +203,7 @@ static void check_opened(void)
 	TAILQ_FOREACH (s, spool_list(the.spool), link)
 		fuzz_require(fstatat(spool_fd(the.spool), s->id, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode));
 	fuzz_require(strcmp(spool_path(the.spool), spool_dir) == 0 && !spool_find(the.spool, "none"));
+	check_incomplete();
 	fuzz_require(open_spool(&other) == -EBUSY);
 }
 
