@@ -136,11 +136,11 @@ class World:
     def start_all(self, *options):
         self.start(*options)
         self.run_target()
-        # A busy machine may not yet have let it run its functions.
+        # On a busy machine it may not yet have run a function from its beginning to its end.
         for _ in range(20):
             self.snapshot = self.take()
             self.settle()
-            if self.csight("grep", "turn", self.snapshot, faults=False)[0] == 0:
+            if self.csight("explain", "turn", self.snapshot, faults=False)[0] == 0:
                 break
             self.ask("Remove", {"id": self.snapshot})
         self.begin()
