@@ -247,7 +247,7 @@ static void test_other_owner(void)
 			execl("/bin/sleep", "sleep", "100", (char *)NULL);
 		_exit(1);
 	}
-	for (unsigned i = 0; i < 1000; i++) {
+	for (unsigned i = 0; i < 60000; i++) {
 		if (credentials_read(pid, &c) == 0 && credentials_owned(&c, 65534))
 			break;
 		usleep(1000);
@@ -264,12 +264,12 @@ static bool write_text(const char *path, const char *text)
 	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
-/* User 65534 becomes root of a user namespace that he makes, and waits. */
-static void wait_inside(void)
+/* User 65534 becomes root of a user namespace that he makes, reports it, and waits. */
+static void wait_inside(int report)
 {
 	if (setgid(65534) != 0 || setuid(65534) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0 || unshare(CLONE_NEWUSER) != 0 ||
 	    !write_text("/proc/self/uid_map", "0 65534 1") || !write_text("/proc/self/setgroups", "deny") ||
-	    !write_text("/proc/self/gid_map", "0 65534 1"))
+	    !write_text("/proc/self/gid_map", "0 65534 1") || write(report, "", 1) != 1)
 		_exit(1);
 	pause();
 	_exit(0);
@@ -279,21 +279,28 @@ static void wait_inside(void)
 static void test_made_namespace(void)
 {
 	struct credentials c = { 0 };
+	int report[2];
+	char byte;
 	pid_t pid;
 
 	if (getuid() != 0) {
 		unit_skip("a process in a user namespace", "needs root");
 		return;
 	}
+	CHECK_EQ(pipe2(report, O_CLOEXEC), 0);
 	pid = fork();
 	if (pid == 0)
-		wait_inside();
-	for (unsigned i = 0; i < 1000 && credentials_read(pid, &c) == 0 && c.maker != 65534; i++)
-		usleep(1000);
-	if (waitpid(pid, NULL, WNOHANG) == pid) {
+		wait_inside(report[1]);
+	close(report[1]);
+	/* Without a byte: it could not make the namespace, and has ended or is about to. */
+	if (read(report[0], &byte, 1) != 1) {
 		unit_skip("a process in a user namespace", "no namespace can be made here");
+		waitpid(pid, NULL, 0);
+		close(report[0]);
 		return;
 	}
+	close(report[0]);
+	CHECK_EQ(credentials_read(pid, &c), 0);
 	CHECK(c.permitted && c.maker == 65534 && credentials_uid(&c) == 65534);
 	CHECK(credentials_owned(&c, 65534) && !credentials_owned(&c, 1000));
 	/* As if another user had made it. */
