@@ -260,12 +260,15 @@ static bool is_virtual(const struct calls_output *c)
 	return clock && strcmp(clock, "virtual") == 0;
 }
 
-static bool is_filtered(const struct calls_output *c)
+/* Of csightd's snapshots it is known whether they are filtered. */
+static void set_filtered(const struct calls_output *c, struct calls *calls)
 {
 	bool filtered = false;
 
-	return c->input->job->snapshot && json_get_bool(c->input->job->snapshot, "filtered", &filtered) == 0 &&
-	       filtered;
+	if (!c->input->job->snapshot)
+		return;
+	json_get_bool(c->input->job->snapshot, "filtered", &filtered);
+	calls_set_filtered(calls, filtered);
 }
 
 static int64_t find_syscall(void *user, uint64_t address)
@@ -321,8 +324,8 @@ static int begin_thread(struct calls_output *c, const struct stream *s, struct o
 		calls_set_syscalls(t->calls, find_syscall, t);
 	if (rc == 0 && !is_emulated(c) && c->input->has_clock && c->input->schedule && s->cpu == UINT32_MAX)
 		calls_set_pauses(t->calls, find_pause, t);
-	if (rc == 0 && is_filtered(c))
-		calls_set_filtered(t->calls);
+	if (rc == 0)
+		set_filtered(c, t->calls);
 	return rc;
 }
 

@@ -126,6 +126,7 @@ struct calls {
 	enum arrival branched; /* ARRIVE_INTERRUPTED: how the branch arrives at its target, branch_target */
 	uint64_t branch_target;
 	bool filtered; /* the trace leaves out addresses, at each of which it stops and starts (calls_set_filtered()) */
+	bool filters_known;
 	/* the address after the last instruction; after an exception: its preferred return address */
 	uint64_t successor;
 	bool has_successor;

@@ -13,9 +13,12 @@
  *   exception return                              RESUME is next
  *   trace on                                      gap, except after an exception and its return; shows a filter
  *   trace on, in the kernel                       SWITCHED is next: control arrives where it is back in the function
- * that switches to another thread no sync, no image, unknown address, no path   gap timestamp assigns times to pending
- * events; of the emulated trace unit, in a system call: divides its time event of the emulated trace unit, in a system
- * call: its number any with cycles                               counts them
+ *                                                 that switches to another thread
+ *   no sync, no image, unknown address, no path   gap
+ *   timestamp                                     assigns times to pending events; of the emulated trace unit, in a
+ *                                                 system call: divides its time
+ *   event of the emulated trace unit              in a system call: its number
+ *   any with cycles                               counts them
  *
  * A gap leaves all frames; the next range begins a segment.
  */
@@ -298,13 +301,14 @@ static int64_t find_number(const struct calls *c)
 
 /*
  * Returns true if the filter may leave out the preferred return address: a branch led there, and nothing was executed.
- * A trace unit traces an exception that follows a traced instruction, wherever that led.
+ * A trace unit traces an exception that follows a traced instruction, wherever that led. Filters are of the program and
+ * its libraries: the kernel is left out as a whole or not at all.
  */
 static bool may_be_left_out(const struct calls *c, const struct element *e)
 {
 	bool branched = c->arrival == ARRIVE_JUMP || c->arrival == ARRIVE_CALL || c->arrival == ARRIVE_RETURN;
 
-	return c->filtered && branched && e->exception.has_ret && !e->exception.syscall;
+	return c->filtered && branched && e->exception.has_ret && !e->exception.syscall && !(e->exception.ret >> 63);
 }
 
 static int interrupt_branch(struct calls *c, uint64_t target)
@@ -455,7 +459,8 @@ static int on_trace_on(struct calls *c, const struct element *e)
 	 */
 	if (c->arrival == ARRIVE_RESUME && (!c->emulated || c->exception_return))
 		return 0;
-	c->filtered = c->filtered || (c->depth && e->reason == REASON_BEGIN && !c->emulated);
+	if (!c->filters_known && c->depth && e->reason == REASON_BEGIN)
+		c->filtered = true;
 	return calls_gap(c, GAP_PAUSED);
 }
 
@@ -585,9 +590,10 @@ void calls_set_emulated(struct calls *c, bool exact)
 	c->times.exact = exact;
 }
 
-void calls_set_filtered(struct calls *c)
+void calls_set_filtered(struct calls *c, bool filtered)
 {
-	c->filtered = true;
+	c->filters_known = true;
+	c->filtered = filtered;
 }
 
 int calls_end(struct calls *c, uint64_t end)

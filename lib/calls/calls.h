@@ -173,10 +173,11 @@ void calls_set_resolution(struct calls *c, uint64_t ns);
 void calls_set_emulated(struct calls *c, bool exact);
 
 /*
- * Address filters leave a part of the program out of the trace: what a branch leads to was not necessarily traced, even
- * if an exception at its target was. Without this, they are assumed once tracing stops and starts without an exception.
+ * Sets whether address filters leave a part of the program out of the trace: then what a branch leads to was not
+ * necessarily traced, even if an exception at its target was. Without this, they are assumed once tracing stops and
+ * starts without an exception.
  */
-void calls_set_filtered(struct calls *c);
+void calls_set_filtered(struct calls *c, bool filtered);
 
 /* An interval in which the thread did not run. */
 struct calls_pause {

@@ -423,7 +423,7 @@ static void test_filtered(void)
 {
 	/* Where control is, for the end of a process. */
 	begin();
-	calls_set_filtered(calls);
+	calls_set_filtered(calls, true);
 	bl(F + 4);
 	exception(FAULT, G);
 	batch_end();
@@ -431,7 +431,7 @@ static void test_filtered(void)
 	check_address(1, F + 4);
 	end(0, "segment inferred:f( )end");
 	begin();
-	calls_set_filtered(calls);
+	calls_set_filtered(calls, true);
 	run(F, 1);
 	interrupt_branches();
 	end(0, "segment inferred:f( " INTERRUPTED_BRANCH);
@@ -445,6 +445,47 @@ static void test_filtered(void)
 	interrupt_branches();
 	end(0, "segment inferred:f( )gap gap:paused segment inferred:f( " INTERRUPTED_BRANCH);
 	CHECK_EQ(counts.signals, 0);
+}
+
+/* A signal where a branch has led, and nothing was executed. */
+static void signal_at_target(void)
+{
+	bl(MAIN);
+	exception(FAULT, F);
+	run(HANDLER, 1);
+}
+
+/* Tracing starts anew behind a gap, which shows no filter. */
+static void test_not_filtered(void)
+{
+	begin();
+	run(MAIN, 1);
+	no_sync(REASON_OVERFLOW);
+	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
+	signal_at_target();
+	end(0, "segment inferred:main( )gap gap:overflow segment inferred:main( f( signal:handler( )end )end )end");
+	/* It is known that there is none. */
+	begin();
+	calls_set_filtered(calls, false);
+	run(MAIN, 1);
+	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
+	signal_at_target();
+	end(0, "segment inferred:main( )gap gap:paused segment inferred:main( f( signal:handler( )end )end )end");
+	/* No filter leaves out a part of the kernel. */
+	begin();
+	calls_set_filtered(calls, true);
+	run(MAIN, 1);
+	taken(SYSCALL, MAIN + 4);
+	b(VECTOR);
+	bl(ENTRY);
+	taken(FAULT, WORK);
+	run(NESTED_VECTOR, 1);
+	eret(NESTED_VECTOR + 4);
+	run(WORK, 3);
+	ret(WORK + 12);
+	eret(ENTRY + 4);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( syscall( kernel:vectors( tail:entry( work( kernel:vectors( ) ) ) ) ) )end");
 }
 
 static void test_longjmp(void)
@@ -911,6 +952,7 @@ static void test_all(void)
 		test_system_calls();
 		test_fault_at_entry();
 		test_filtered();
+		test_not_filtered();
 	}
 	test_longjmp();
 	test_gaps();
