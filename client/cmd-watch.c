@@ -33,6 +33,7 @@ static const struct verb_option options[] = {
 	{ "exit", 0, NULL, "the process ends" },
 	{ "exit-status", 0, "N", "the process exits with this status" },
 	{ "oom", 0, NULL, "the kernel's out-of-memory killer ends the process" },
+	{ "period", 0, "TIME", "this time has passed, again and again" },
 	{ "or", 0, NULL, "between two events: each hit of one or the other" },
 	{ "and", 0, NULL, "between two events: hits of both; needs --within" },
 	{ "within", 0, "TIME", "of --and: the hits of all events are in this time, in any order" },

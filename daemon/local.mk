@@ -70,7 +70,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/trigger/trigger-methods.c daemon/trigger/trigger-methods.h \
 	daemon/trigger/trigger-sections.c daemon/trigger/trigger-sections.h \
 	daemon/trigger/trigger-exec.c daemon/trigger/trigger-exec.h \
-	daemon/trigger/trigger-group.c daemon/trigger/trigger-places.c daemon/trigger/trigger-shot.c \
+	daemon/trigger/trigger-group.c daemon/trigger/trigger-period.c daemon/trigger/trigger-places.c daemon/trigger/trigger-shot.c \
 	daemon/trigger/trigger-state.c daemon/trigger/trigger-state.h \
 	daemon/trigger/trigger-wire.c daemon/trigger/trigger-wire.h \
 	daemon/trigger/watched-target.c daemon/trigger/watched-target.h \

@@ -87,7 +87,7 @@ static int check_source(const struct trigger *t, const struct trigger_condition 
 		    "oom: csightd cannot read the kernel's log, which names the processes that the "
 		    "out-of-memory killer has ended; run it with CAP_SYSLOG, or csight-kernel beside it, in "
 		    "the initial PID namespace");
-	if (trigger_condition_of_end(c))
+	if (trigger_condition_of_end(c) || c->event == TRIGGER_PERIOD)
 		return 0;
 	if (!w)
 		return reason_set(why, -EOPNOTSUPP,

@@ -65,6 +65,10 @@ int trigger_group_note(struct trigger *t);
  */
 int trigger_group_begin(struct trigger *t, struct annotation *ret, struct ledger_refusal *ret_limit);
 
+/* Start and stop the timer of the condition period, if there is one. -ENOMEM. */
+int trigger_period_start(struct trigger *t);
+void trigger_period_stop(struct trigger *t);
+
 /* Ends the trigger if it can have no more hits, and the calls that wait for it once its snapshots are settled. */
 void trigger_settle_end(struct trigger *t);
 

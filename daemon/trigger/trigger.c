@@ -51,10 +51,16 @@ int trigger_enable(struct trigger *t, bool enabled, struct reason *why)
 		return reason_set(why, -ESRCH, "the process has ended, or its snapshots are all taken");
 	if (t->enabled == enabled)
 		return 0;
-	if (enabled)
+	if (enabled) {
+		rc = trigger_period_start(t);
+		if (rc < 0)
+			return rc;
 		rc = trigger_places_set(t);
-	else
+	} else {
 		trigger_places_clear(t);
+	}
+	if (!enabled || rc < 0)
+		trigger_period_stop(t);
 	if (rc < 0)
 		return reason_set(why, rc, "process %d watches %d places already", (int)t->pid, EMU_WATCHES_MAX);
 	t->enabled = enabled;
@@ -120,6 +126,7 @@ void trigger_settle_end(struct trigger *t)
 		trigger_places_clear(t);
 		t->ended = true;
 		t->enabled = false;
+		trigger_period_stop(t);
 		ledger_return(&t->charge);
 		trigger_report_change(t->all);
 	}
@@ -286,6 +293,8 @@ static void trigger_free(struct trigger *t)
 {
 	if (t->timer)
 		event_free(t->timer);
+	if (t->period)
+		event_free(t->period);
 	watched_target_unref(t->watched);
 	ledger_return(&t->charge);
 	free(t->condition);

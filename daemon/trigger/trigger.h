@@ -103,6 +103,7 @@ struct trigger {
 	struct kept_snapshot kept[TRIGGER_KEEP_MAX + 1];
 	size_t n_kept;
 	struct event *timer;           /* until hits may freeze the rings again */
+	struct event *period;          /* of the condition period; or NULL */
 	struct calls calls;            /* that wait for its snapshots */
 	struct control_groups *groups; /* of the process when it was set, if the spec has such a group; or NULL */
 	struct charge charge;

@@ -7,7 +7,7 @@
 #include "lib/base/parse.h"
 #include "lib/trigger/trigger-spec.h"
 
-enum { SIGNALS = 64, STATUS_MAX = 255 };
+enum { SIGNALS = 64, STATUS_MAX = 255, PERIOD_MIN = 100000000 /* ns */ };
 
 enum value_kind {
 	VALUE_NONE,
@@ -23,7 +23,7 @@ enum value_kind {
 };
 
 static const char all_events[] =
-    "function, address, line, syscall, off-cpu-longer-than, signal, crash, exit, exit-status or oom";
+    "function, address, line, syscall, off-cpu-longer-than, signal, crash, exit, exit-status, oom or period";
 
 static const char *const groups[] = { [TRIGGER_TREE] = "tree", [TRIGGER_CGROUP] = "cgroup", [TRIGGER_UNIT] = "unit" };
 
@@ -42,6 +42,7 @@ static const struct {
 	{ "exit", TRIGGER_EXIT, VALUE_NONE },
 	{ "exit-status", TRIGGER_EXIT_STATUS, VALUE_STATUS },
 	{ "oom", TRIGGER_OOM, VALUE_NONE },
+	{ "period", TRIGGER_PERIOD, VALUE_TIME },
 	{ "longer-than", TRIGGER_NONE, VALUE_LENGTH },
 	{ "or", TRIGGER_NONE, VALUE_NONE },
 	{ "and", TRIGGER_NONE, VALUE_NONE },
@@ -289,16 +290,20 @@ static int check_condition(const struct trigger_condition *c, struct reason *why
 				  event_name(c->event));
 	if (c->event == TRIGGER_SYSCALL && !c->timed)
 		return reason_set(why, -EINVAL, "syscall needs longer-than, which may be 0");
+	if (c->event == TRIGGER_PERIOD && c->number < PERIOD_MIN)
+		return reason_set(why, -EINVAL, "period: \"%s\" is less than 100ms", esc(c->value));
 	return 0;
 }
 
 static bool is_same_event(const struct trigger_condition *a, const struct trigger_condition *b)
 {
+	if (a->event == TRIGGER_PERIOD)
+		return b->event == TRIGGER_PERIOD;
 	return a->event == b->event && a->number == b->number &&
 	       (a->event == TRIGGER_SIGNAL || strcmp(a->value, b->value) == 0);
 }
 
-/* Two conditions of one event would count each of its hits twice. */
+/* Two conditions of one event would count each of its hits twice. A trigger has one period. */
 static int check_distinct(const struct trigger_spec *s, struct reason *why)
 {
 	for (unsigned i = 0; i < trigger_spec_count(s); i++)
@@ -323,12 +328,15 @@ static int check_all(const struct trigger_spec *s, struct reason *why)
 	if (!s->within)
 		return reason_set(why, -EINVAL,
 				  "and needs within, the time in which all events have a hit: within 5ms");
-	for (unsigned i = 0; i < trigger_spec_count(s); i++)
+	for (unsigned i = 0; i < trigger_spec_count(s); i++) {
+		if (s->conditions[i].event == TRIGGER_PERIOD)
+			return reason_set(why, -EINVAL, "period has no part in and: it is no event of the process");
 		if (trigger_condition_of_end(&s->conditions[i]))
 			return reason_set(why, -EINVAL,
 					  "%s: the end of a process has no part in and, since its time is known too "
 					  "late; signal has the time of a signal that ends it",
 					  event_name(s->conditions[i].event));
+	}
 	return 0;
 }
 

@@ -13,6 +13,7 @@
  *	exit
  *	exit-status N
  *	oom
+ *	period TIME
  *
  * Between conditions is the key or: each hit of one is a hit of the trigger. Or it is the key and, with the key within
  * TIME: a hit of one is a hit of the trigger if each other one has been hit in this time before it, since the last hit
@@ -46,6 +47,7 @@ enum trigger_event {
 	TRIGGER_EXIT,
 	TRIGGER_EXIT_STATUS,
 	TRIGGER_OOM,
+	TRIGGER_PERIOD,
 };
 
 /* Of which processes besides its own a trigger takes snapshots: those of the same tree, control group or unit. */
@@ -54,7 +56,7 @@ enum trigger_group { TRIGGER_ALONE, TRIGGER_TREE, TRIGGER_CGROUP, TRIGGER_UNIT }
 struct trigger_condition {
 	enum trigger_event event;
 	char value[TRIGGER_VALUE_SIZE]; /* of the event, as text; "": it has none */
-	uint64_t number;                /* the address, signal or status that value is */
+	uint64_t number;                /* the address, signal, status or time (ns) that value is */
 	bool timed;                     /* longer_than is set, as it is for TRIGGER_OFF_CPU */
 	uint64_t longer_than;           /* ns, or TRIGGER_P99: the 99th percentile of the last minute */
 };
