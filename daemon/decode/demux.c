@@ -449,8 +449,6 @@ static int consume_unit(struct demux *d, struct feed *f, const struct element_un
 	}
 	if (u->first) {
 		f->last = f->track;
-		if (f->last && f->last->in_kernel && begins_trace(f, u))
-			f->last->stopped = true;
 		f->track = NULL;
 		if (!is_wanted(d, f))
 			f->track = NULL;
@@ -479,6 +477,9 @@ static int consume_stretch(struct demux *d, struct feed *f, const struct element
 		d->bytes_done += stream_decoder_bytes_read(f->queue->decoder) - f->read;
 		f->read = stream_decoder_bytes_read(f->queue->decoder);
 	} while (rc == 0 && u && !u->first);
+	/* The kernel stopped the trace in the thread, unless it goes on in the next one. */
+	if (rc == 0 && f->track && f->track->in_kernel && (!u || begins_trace(f, u)))
+		f->track->stopped = true;
 	f->placed = false;
 	job_progress(d->input->job, d->bytes_done, d->bytes_total);
 	return rc;

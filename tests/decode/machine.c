@@ -4,7 +4,7 @@
  * migrate, make system calls and fault. Writes what csightd would record of one process, and what its threads executed.
  *
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped|full] [failing] [truncated] [unrecorded]
- *                [stopped] [crowd] [kernel]
+ *                [stopped] [crowd] [kernel] [swapped]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -23,11 +23,12 @@
  *                 its first sync point soon after that, the other one much later
  *   full          arena: wrapped, in the first snapshot of the sink: the kernel counts no more bytes than a buffer has
  *   crowd         private sinks: a thread that stops running ends, and another one begins, except two: one that runs
- * all the time, and one that runs at the beginning and at the end drop          from some time on, the process belongs
- * to another user, and executes the code at LATER
- *
+ *                 all the time, and one that runs at the beginning and at the end
+ *   drop          from some time on, the process belongs to another user, and executes the code at LATER
  *   kernel        process A executes code of the kernel: DIR/kcore and DIR/kallsyms are as those of perf record
- * --kcore. A function has 256 instructions, and the name f with its number
+ * --kcore. A function has 256 instructions, and the name f with its number swapped       handed, in the kernel: the
+ * trace goes on from one thread to the other without a trace-on. DIR/resumed has the thread and the address where it
+ * does so in a thread whose trace had been stopped
  *
  * DIR/snapshot.json and DIR/trace.perf.data describe process A, DIR/image is its code. DIR/TID.pcs has the addresses
  * that a thread executed, in hexadecimal, one per line, with a line "gap" where tracing was off. Of a crowd, DIR/crowd
@@ -72,6 +73,7 @@ struct thread {
 	int cpu;           /* -1: not running, since: */
 	unsigned disabled; /* bit mask of CPUs on which its event is off */
 	uint64_t left;
+	bool stopped; /* its trace ended when it left */
 	FILE *truth;
 	uint64_t calls[64];
 	unsigned depth;
@@ -95,10 +97,10 @@ static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, full, failing, dropped, off;
-static bool truncated, unrecorded, stopped, crowd, kernel;
+static bool truncated, unrecorded, stopped, crowd, kernel, swapped;
 static unsigned rounds = ROUNDS, current_round;
 static uint32_t last_tid = PID_A + THREADS; /* of a crowd */
-static FILE *crowd_truth;
+static FILE *crowd_truth, *resumed;
 static uint64_t stop_time;
 static uint64_t drop_at, arena_size;
 static struct buf frames;
@@ -242,6 +244,7 @@ static void leave(struct cpu *c)
 		t->disabled = 0;
 	t->cpu = -1;
 	t->left = c->time;
+	t->stopped = !c->left;
 	c->thread = NULL;
 	c->time += 300 + number(500);
 	if (crowd && t != &threads[0] && t != &threads[LATE])
@@ -272,6 +275,22 @@ static bool is_sync_due(const struct cpu *c)
 	return wrapped && arena && number(c == cpus ? 10 : 150) == 0;
 }
 
+/* The trace goes on in another thread, as if it had begun there, but without a word of it. */
+static void swap_threads(struct cpu *c)
+{
+	struct etm *e = &c->etm;
+	struct thread *t = c->thread;
+	uint64_t at;
+
+	etm_flush(e);
+	at = e->head;
+	etm_trace_on(e, t->pc);
+	for (e->head--; at < e->head; at++)
+		e->ring[at & e->mask] = e->ring[(at + 1) & e->mask];
+	if (t->stopped)
+		fprintf(resumed, "%u 0x%" PRIx64 "\n", t->tid, t->pc);
+}
+
 static void begin_trace(struct cpu *c)
 {
 	struct thread *t = c->thread;
@@ -284,9 +303,12 @@ static void begin_trace(struct cpu *c)
 	if ((grid && !c->left) || !c->traced || is_sync_due(c)) {
 		etm_sync(&c->etm, stamp(c->time), t->pc, true);
 		c->traced = true;
+	} else if (swapped && c->left) {
+		swap_threads(c);
 	} else {
 		etm_trace_on(&c->etm, t->pc);
 	}
+	t->stopped = false;
 	change_context(&c->etm);
 }
 
@@ -593,28 +615,35 @@ static int write_kernel(const char *dir)
 	return rc;
 }
 
+static FILE *open_text(const char *dir, const char *name)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return fopen(path, "w");
+}
+
 static void begin(const char *dir)
 {
 	make_code();
 	for (unsigned i = 0; i < THREADS; i++) {
 		struct thread *t = &threads[i];
-		char path[4096];
+		char name[24];
 
 		t->pid = i % 2 ? PID_B : PID_A;
 		t->tid = t->pid + i / 2;
 		t->pc = anywhere(t);
 		t->cpu = -1;
-		snprintf(path, sizeof(path), "%s/%u.pcs", dir, t->tid);
+		snprintf(name, sizeof(name), "%u.pcs", t->tid);
 		if (t->pid == PID_A && !crowd)
-			t->truth = fopen(path, "w");
+			t->truth = open_text(dir, name);
 	}
 	if (crowd) {
-		char path[4096];
-
-		snprintf(path, sizeof(path), "%s/crowd", dir);
-		crowd_truth = fopen(path, "w");
+		crowd_truth = open_text(dir, "crowd");
 		rounds = CROWD_ROUNDS;
 	}
+	if (swapped)
+		resumed = open_text(dir, "resumed");
 	for (unsigned i = 0; i < CPUS; i++) {
 		cpus[i].ring = calloc(1, RING);
 		cpus[i].time = 10000;
@@ -676,6 +705,7 @@ int main(int argc, char **argv)
 		stopped = stopped || strcmp(argv[i], "stopped") == 0;
 		crowd = crowd || strcmp(argv[i], "crowd") == 0;
 		kernel = kernel || strcmp(argv[i], "kernel") == 0;
+		swapped = swapped || strcmp(argv[i], "swapped") == 0;
 	}
 	begin(argv[1]);
 	for (unsigned i = 0; i <= rounds; i++) {
@@ -723,6 +753,8 @@ int main(int argc, char **argv)
 			fclose(threads[i].truth);
 	if (crowd_truth)
 		fclose(crowd_truth);
+	if (resumed)
+		fclose(resumed);
 	write_image(argv[1]);
 	if (kernel && write_kernel(argv[1]) < 0)
 		return 1;
