@@ -43,7 +43,26 @@ static uint64_t page_of(uint32_t op, uint64_t address)
 	return (address & ~(uint64_t)(PAGE - 1)) + (pages ^ 1u << 20) * PAGE - ((uint64_t)PAGE << 20);
 }
 
-/* Follows movn, movz, movk, adrp, add and sub; after any other instruction nothing is known. */
+/* True for an instruction behind which control may come from elsewhere, or with other values in registers. */
+static bool is_branch(uint32_t op)
+{
+	return (op & 0x1c000000) == 0x14000000 && op >> 24 != 0xd5;
+}
+
+/*
+ * Forgets what an instruction that is not followed may write: the operands of a load or store, one of which is the base
+ * that it may change, and of others the first one.
+ */
+static void forget(struct registers *r, uint32_t op)
+{
+	r->known &= ~(1u << (op & 31));
+	if ((op & 0x0a000000) == 0x08000000)
+		r->known &= ~(1u << (op >> 10 & 31) | 1u << (op >> 5 & 31));
+	if (is_branch(op))
+		r->known = 0;
+}
+
+/* Follows movn, movz, movk, adrp, add and sub. */
 static void execute(struct registers *r, uint32_t op, uint64_t address)
 {
 	unsigned to = op & 31, from = op >> 5 & 31, other = op >> 16 & 31, shift = (op >> 21 & 3) * 16;
@@ -64,7 +83,7 @@ static void execute(struct registers *r, uint32_t op, uint64_t address)
 	else if ((op & 0xffe0fc00) == 0xcb000000 && is_known(r, from) && is_known(r, other))
 		set(r, to, r->value[from] - r->value[other]);
 	else
-		r->known = 0;
+		forget(r, op);
 }
 
 /* Returns where a function jumps to outside the kernel's own code, by constants; 0: nowhere. */

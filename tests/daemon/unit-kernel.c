@@ -54,6 +54,12 @@ static const uint32_t by_constant[] = { 0xd503201f, 0x92c0801e, 0xf2bfb7fe, 0xf2
 /* mov x30, RUNS_AT; adrp and add x29, EXIT; add x30, x30, x29; adrp and add x29, VECTORS; sub x30, x30, x29; br x30 */
 static const uint32_t by_distance[] = { 0x92c0801e, 0xf2bfb7fe, 0xf28c001e, 0xb00012dd, 0x9100e3bd,
 					0x8b1d03de, 0x900012dd, 0x910003bd, 0xcb1d03de, 0xd61f03c0 };
+/* mov x29, RUNS_AT + PAGE + 0x38; msr vbar_el1, x30; ldr x30, [sp, #240]; add sp, sp, #336; br x29 */
+static const uint32_t by_restoring[] = { 0x92c0801d, 0xf2bfb7fd, 0xf28e071d, 0xd518c01e,
+					 0xf9407bfe, 0x910543ff, 0xd61f03a0 };
+/* mov x29, RUNS_AT + PAGE + 0x38; ldp x28, x29, [sp]; br x29. And with a branch between them. */
+static const uint32_t by_load[] = { 0x92c0801d, 0xf2bfb7fd, 0xf28e071d, 0xa94077fc, 0xd61f03a0 },
+		      behind_branch[] = { 0x92c0801d, 0xf2bfb7fd, 0xf28e071d, 0x94000001, 0xd61f03a0 };
 static const uint32_t *leaving; /* code of ret_to_user; NULL: there is no trampoline */
 static size_t leaving_size;
 
@@ -240,8 +246,8 @@ static void test_copy(void)
 	closep(&copy.fd);
 }
 
-/* The trampoline has no symbol where it runs: that is found by the code that jumps there. */
-static void test_trampoline(const uint32_t *code, size_t size)
+/* The trampoline has no symbol where it runs: that is found by the code that jumps there, if it does. */
+static void test_trampoline(const uint32_t *code, size_t size, bool jumps)
 {
 	_cleanup_(image_set_freep) struct image_set *s = NULL;
 	_cleanup_(symbols_freep) struct symbols *names = NULL;
@@ -261,10 +267,12 @@ static void test_trampoline(const uint32_t *code, size_t size)
 	CHECK_EQ(image_map_elf(s, 1, file, "_stext", OWN, NULL), 0);
 	CHECK_EQ(image_seal(s), 0);
 	CHECK_EQ(known_at(s, OWN, PAGE), PAGE);
-	CHECK_EQ(known_at(s, RUNS_AT, 2 * PAGE), 2 * PAGE);
+	CHECK_EQ(known_at(s, RUNS_AT, 2 * PAGE), jumps ? 2 * PAGE : 0);
 	CHECK_EQ(known_at(s, RUNS_AT + 2 * PAGE, 4), 0);
-	check_name(s, names, RUNS_AT + 0x400, "tramp_vectors");
-	check_name(s, names, RUNS_AT + PAGE + 0x38, "tramp_exit");
+	if (jumps) {
+		check_name(s, names, RUNS_AT + 0x400, "tramp_vectors");
+		check_name(s, names, RUNS_AT + PAGE + 0x38, "tramp_exit");
+	}
 	leaving = NULL;
 	make_kcore(UINT32_MAX);
 }
@@ -415,8 +423,11 @@ int main(void)
 	test_copy();
 	test_program();
 	test_list_of_symbols();
-	test_trampoline(by_constant, sizeof(by_constant));
-	test_trampoline(by_distance, sizeof(by_distance));
+	test_trampoline(by_constant, sizeof(by_constant), true);
+	test_trampoline(by_distance, sizeof(by_distance), true);
+	test_trampoline(by_restoring, sizeof(by_restoring), true);
+	test_trampoline(by_load, sizeof(by_load), false);
+	test_trampoline(behind_branch, sizeof(behind_branch), false);
 	test_refusals();
 	test_many_places();
 	snprintf(command, sizeof(command), "rm -rf %s", work);
