@@ -199,11 +199,22 @@ static void on_delay(evutil_socket_t fd, short what, void *data)
 	begin_shot(data);
 }
 
+/* True if the user's rate has no room for the hit. A period leaves half of it to events of the process. */
+static bool is_over_rate(struct trigger *t, const struct trigger_hit *hit)
+{
+	struct ledger *l = t->all->o.ledger;
+
+	if (t->spec.conditions[hit->condition].event == TRIGGER_PERIOD &&
+	    ledger_left(l, t->by.uid, LEDGER_TRIGGERED) <= ledger_limit(l, t->by.uid, LEDGER_TRIGGERED) / 2)
+		return true;
+	return ledger_spend(l, t->by.uid, LEDGER_TRIGGERED, 1, NULL) < 0;
+}
+
 static enum trigger_outcome decide(struct trigger *t, const struct trigger_hit *hit)
 {
 	const struct kept_snapshot *least;
 
-	if (t->all->stopping)
+	if (t->all->stopping || t->watched->target->ring.state == RING_DISARMED)
 		return TRIGGER_FAILED;
 	if (is_spent(t))
 		return TRIGGER_OVER_MAX;
@@ -218,8 +229,7 @@ static enum trigger_outcome decide(struct trigger *t, const struct trigger_hit *
 		return TRIGGER_BUSY;
 	if (history_of(t) < t->spec.min_history)
 		return TRIGGER_SHORT_HISTORY;
-	return ledger_spend(t->all->o.ledger, t->by.uid, LEDGER_TRIGGERED, 1, NULL) < 0 ? TRIGGER_OVER_LIMIT
-											: TRIGGER_TAKEN;
+	return is_over_rate(t, hit) ? TRIGGER_OVER_LIMIT : TRIGGER_TAKEN;
 }
 
 static void take(struct trigger *t, const struct trigger_hit *hit, struct trigger_shot *s)

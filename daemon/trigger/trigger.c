@@ -54,7 +54,7 @@ int trigger_enable(struct trigger *t, bool enabled, struct reason *why)
 	if (enabled) {
 		rc = trigger_period_start(t);
 		if (rc < 0)
-			return rc;
+			return reason_set(why, rc, "out of memory");
 		rc = trigger_places_set(t);
 	} else {
 		trigger_places_clear(t);
