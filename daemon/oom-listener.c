@@ -13,7 +13,7 @@
 #include "lib/base/log.h"
 #include "lib/base/util.h"
 
-enum { RECORD_SIZE = 8192, RECORDS_A_TURN = 10000, VMSTAT_SIZE = 64 << 10, ANSWER_SECONDS = 5 };
+enum { RECORD_SIZE = 8192, RECORDS_A_TURN = 10000, VMSTAT_SIZE = 64 << 10, ANSWER_SECONDS = 5, LATE_SECONDS = 10 };
 
 /* The inode of the initial PID namespace. */
 #define INITIAL_PIDS 0xeffffffcu
@@ -25,6 +25,7 @@ struct oom_listener {
 	void *data;
 	/* Kills since the boot: those that have been passed, and those whose messages are no longer waited for. */
 	uint64_t named, waived;
+	uint64_t waived_ns; /* CLOCK_MONOTONIC of the last of these */
 	bool reading;
 };
 
@@ -98,17 +99,21 @@ static bool waive(struct oom_listener *l)
 	uint64_t kills = count_kills(), known = l->named + l->waived;
 
 	l->waived += kills - MIN(kills, known);
+	if (known < kills)
+		l->waived_ns = now_ns(CLOCK_MONOTONIC);
 	return known < kills;
 }
 
 /*
  * Counts a kill once it has been passed: until then, no other ending is complete. A message that was no longer waited
- * for may come late.
+ * for may come late; after some time it is taken for that of another kill.
  */
 static void count_named(struct oom_listener *l)
 {
+	bool late = l->waived && now_ns(CLOCK_MONOTONIC) - l->waived_ns < LATE_SECONDS * 1000000000ull;
+
 	l->named++;
-	l->waived -= l->waived > 0;
+	l->waived -= late;
 }
 
 static void read_messages(struct oom_listener *l)
