@@ -49,7 +49,8 @@ static int replace_top(struct calls *c, enum leave_kind how, enum call_kind kind
 {
 	struct calls_frame frame = { .function = c->here.region,
 				     .address = calls_top(c)->address,
-				     .anchor = calls_top(c)->anchor };
+				     .anchor = calls_top(c)->anchor,
+				     .kernel = calls_top(c)->kernel };
 	int rc = calls_pop(c, how);
 
 	if (rc == 0)

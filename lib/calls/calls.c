@@ -271,7 +271,8 @@ static int skip_switch(struct calls *c, const struct element *e)
 	if (rc < 0)
 		return rc;
 	c->address = e->range.start;
-	if (!(c->address >> 63))
+	/* Not back in that call of the function, but in a new one. */
+	if (!(c->address >> 63) || (c->here.region == calls_top(c)->function && c->address == c->here.region->start))
 		return calls_gap(c, GAP_PAUSED);
 	if (c->here.region == calls_top(c)->function)
 		c->arrival = ARRIVE_FLOW;

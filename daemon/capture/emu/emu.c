@@ -355,6 +355,10 @@ static int emu_check(struct capture_source *source, const struct capture_options
 				  wanted->kernel   ? "trace of the kernel"
 				  : wanted->filter ? "address filters"
 						   : "sink");
+	if (wanted->cycle_threshold)
+		return reason_set(ret, -EEXIST,
+				  "cycle-threshold: csightd does not know that of a program under the emulated trace "
+				  "unit, which is set when the program is started: csight run --emu");
 	if (capture_options_compare(&have, wanted, ret) == 0)
 		return 0;
 	strncat(ret->text, "; such options are set when the program is started: csight run --emu",

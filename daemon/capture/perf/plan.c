@@ -396,7 +396,9 @@ static int check_company(const struct plan_use *use, const struct plan *p, struc
 		    why, -EBUSY,
 		    "a shared sink is in use, and the kernel cannot trace single threads at the same time");
 	if (p->shared && use->arena && !plan_same(p, use->arena))
-		return reason_set(why, -EBUSY, "the shared sink is in use with other options (%s%s%s)",
+		return reason_set(why, -EBUSY,
+				  "the shared sink is in use with other options (%s%s%s), which all its targets share; "
+				  "so they do retstack, cycle-threshold and timestamp-interval",
 				  use->arena->exclude_kernel ? "without the kernel" : "with the kernel",
 				  use->arena->cycles ? ", with cycle counts" : "",
 				  use->arena->branch_broadcast ? ", with branch broadcast" : "");
