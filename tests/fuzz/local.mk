@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Harnesses for libFuzzer, so built by clang, whatever builds everything else; nothing of it is part of all or check.
-FUZZ = code decode deframe dwarf elf jit job log messages names native notes opencsd perfdata ring runner service snapshot spool state store topology
+FUZZ = code decode decoder deframe dwarf elf jit job log messages names native notes opencsd perfdata ring runner service snapshot spool state store topology
 FUZZ_CC = clang
 FUZZ_SECONDS = 60
 # Checksums hold always: what a fuzzer changes is to be read.
@@ -11,7 +11,7 @@ EXTRA_DIST += tests/fuzz/local.mk
 
 # Built by `make check`, for nothing but that they go on fitting what they call.
 check_LTLIBRARIES = tests/fuzz/libfuzz.la
-tests_fuzz_libfuzz_la_SOURCES = tests/fuzz/code.c tests/fuzz/decode.c tests/fuzz/deframe.c tests/fuzz/dwarf.c tests/fuzz/elf.c \
+tests_fuzz_libfuzz_la_SOURCES = tests/fuzz/code.c tests/fuzz/csightd.c tests/fuzz/csightd.h tests/fuzz/decode.c tests/fuzz/decoder.c tests/fuzz/deframe.c tests/fuzz/dwarf.c tests/fuzz/elf.c \
 	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/jit.c tests/fuzz/job.c tests/fuzz/log.c tests/fuzz/machine.c tests/fuzz/machine.h tests/fuzz/messages.c tests/fuzz/names.c tests/fuzz/native.c \
 	tests/fuzz/notes.c tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/ring.c tests/fuzz/runner.c tests/fuzz/service.c tests/fuzz/snapshot.c tests/fuzz/spool.c tests/fuzz/state.c tests/fuzz/store.c tests/fuzz/topology.c
 tests_fuzz_libfuzz_la_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
@@ -34,9 +34,9 @@ fuzz/%.o: $(top_srcdir)/%.c $(fuzz_headers)
 fuzz/daemon/idl.o: daemon/idl.c
 	$(AM_V_CC)$(MKDIR_P) $(@D) && $(FUZZ_CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(FUZZ_CFLAGS) -c -o $@ $<
 
-# The harness of csightd as a whole calls main() of csightd.
+# The harnesses of csightd as a whole call main() of csightd.
 fuzz/daemon/main.o: FUZZ_CFLAGS += -Dmain=csightd_main
-fuzz/bin/service: fuzz/daemon/main.o
+fuzz/bin/service fuzz/bin/decoder: fuzz/daemon/main.o fuzz/tests/fuzz/csightd.o
 
 $(addprefix fuzz/bin/,$(FUZZ)): fuzz/bin/%: fuzz/tests/fuzz/%.o $(fuzz_objects)
 	$(AM_V_CCLD)$(MKDIR_P) fuzz/bin && $(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ \
@@ -47,7 +47,7 @@ $(addprefix fuzz/bin/,$(FUZZ)): fuzz/bin/%: fuzz/tests/fuzz/%.o $(fuzz_objects)
 fuzz: $(addprefix fuzz/bin/,$(FUZZ))
 	@set -e; mkdir -p fuzz/found; for name in $(FUZZ); do \
 		mkdir -p fuzz/corpus/$$name; FUZZ_SEEDS=fuzz/corpus/$$name top_srcdir=$(top_srcdir) fuzz/bin/$$name; \
-		case $$name in decode | opencsd | service) leaks=0 ;; *) leaks=1 ;; esac; \
+		case $$name in decode | decoder | opencsd | service) leaks=0 ;; *) leaks=1 ;; esac; \
 		echo "==> $$name"; ASAN_OPTIONS=detect_leaks=$$leaks fuzz/bin/$$name $(FUZZ_RUN) -detect_leaks=$$leaks -max_total_time=$(FUZZ_SECONDS) \
 			-artifact_prefix=fuzz/found/$$name- fuzz/corpus/$$name >fuzz/$$name.log 2>&1 || \
 			{ tail -n 60 fuzz/$$name.log; exit 1; }; \
