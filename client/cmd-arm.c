@@ -30,6 +30,7 @@ enum {
 	OPTION_BROADCAST,
 	OPTION_THRESHOLD,
 	OPTION_INTERVAL,
+	OPTION_THREAD,
 	OPTION_FUNCTION,
 	OPTION_FILTER,
 	OPTION_SINK,
@@ -58,6 +59,7 @@ static const struct verb_option arm_options[] = {
 	[OPTION_BROADCAST] = { "branch-broadcast", 0, NULL, "trace the target of every taken branch" },
 	[OPTION_THRESHOLD] = { "cycle-threshold", 0, "N", "with --cycles: least number of cycles that is traced" },
 	[OPTION_INTERVAL] = { "timestamp-interval", 0, "N", "cycles between timestamps, a power of two up to 8192" },
+	[OPTION_THREAD] = { "thread", 0, "TID", "trace only this thread of the process" },
 	[OPTION_FUNCTION] = { "function", 0, "NAME[@FILE]",
 			      "trace only this function of FILE (default the program); repeatable" },
 	[OPTION_FILTER] = { "filter", 0, "TEXT", "trace only these addresses; TEXT is a perf address filter" },
@@ -224,7 +226,14 @@ static int arm_add_rule(struct client *c, struct arm *a, int option, const char 
 /* Parses the value of an option about the content of the trace. Returns a usage error's status, or STATUS_OK. */
 static int arm_add_content(struct client *c, struct csight_arm_options *options, int option, const char *value)
 {
+	uint64_t number;
+
 	switch (option) {
+	case OPTION_THREAD:
+		if (parse_u64(value, INT32_MAX, &number) < 0 || number == 0)
+			return client_usage(c, "--thread: '%s' is not a thread ID", esc(value));
+		options->thread = (uint32_t)number;
+		break;
 	case OPTION_RETSTACK:
 		options->no_return_stack = strcmp(value, "off") == 0;
 		if (!options->no_return_stack && strcmp(value, "on") != 0)
@@ -299,6 +308,7 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 		case OPTION_RETSTACK:
 		case OPTION_THRESHOLD:
 		case OPTION_INTERVAL:
+		case OPTION_THREAD:
 		case OPTION_RING_SIZE:
 		case OPTION_MODE:
 			c->status = arm_add_content(c, options, o, value);
@@ -322,6 +332,10 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 		return false;
 	if (options->cycle_threshold && !options->cycles) {
 		c->status = client_usage(c, "--cycle-threshold has no effect without --cycles");
+		return false;
+	}
+	if (arm->stands && options->thread) {
+		c->status = client_usage(c, "--thread is of one process, and a standing target selects many");
 		return false;
 	}
 	if (arm->stands && (pid || c->argc || arm->n_functions)) {

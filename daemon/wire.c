@@ -345,6 +345,8 @@ json_object *wire_options(const struct capture_options *options)
 		json_add_u64(o, "cycleThreshold", options->cycle_threshold);
 	if (options->timestamp_interval)
 		json_add_u64(o, "timestampInterval", options->timestamp_interval);
+	if (options->thread)
+		json_add_u64(o, "thread", options->thread);
 	json_add_str(o, "filter", options->filter);
 	json_add_str(o, "sink", options->sink);
 	json_add_str(o, "mode", capture_mode_str(options->mode));
@@ -367,6 +369,7 @@ int wire_read_options(json_object *o, struct capture_options *ret, const char **
 {
 	struct capture_options options = { 0 };
 	const char *mode = NULL;
+	int64_t thread = 0;
 	const struct {
 		const char *name;
 		bool *flag;
@@ -398,6 +401,10 @@ int wire_read_options(json_object *o, struct capture_options *ret, const char **
 	    !is_power_of_two_or_0(options.timestamp_interval) ||
 	    options.timestamp_interval > CAPTURE_TIMESTAMP_INTERVAL_MAX)
 		return -EINVAL;
+	*ret_bad = "thread";
+	if (json_get_within(o, *ret_bad, 1, INT32_MAX, &thread) == -EINVAL)
+		return -EINVAL;
+	options.thread = (uint32_t)thread;
 	*ret_bad = "ringSize";
 	if (json_get_u64(o, *ret_bad, &options.ring_size) == -EINVAL ||
 	    (options.ring_size && !is_ring_size(options.ring_size)))

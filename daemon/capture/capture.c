@@ -128,6 +128,8 @@ int capture_options_compare(const struct capture_options *have, const struct cap
 		add_difference(ret, "retstack: it is on");
 	compare_numbers(ret, "cycle-threshold", have->cycle_threshold, wanted->cycle_threshold);
 	compare_numbers(ret, "timestamp-interval", have->timestamp_interval, wanted->timestamp_interval);
+	if (wanted->thread && wanted->thread != have->thread)
+		add_difference(ret, "thread: %s", have->thread ? "another one is traced" : "all of them are traced");
 	if (wanted->mode && wanted->mode != (have->mode ? have->mode : CAPTURE_MODE_RING))
 		add_difference(ret, "mode: it has %s", capture_mode_str(have->mode ? have->mode : CAPTURE_MODE_RING));
 	if (wanted->filter && (!have->filter || strcmp(wanted->filter, have->filter) != 0))

@@ -49,6 +49,7 @@ struct capture_options {
 	bool no_return_stack;        /* the targets of returns, too, that a return stack predicts */
 	uint64_t cycle_threshold;    /* least number of cycles in a count, or 0 for that of the trace unit's driver */
 	uint64_t timestamp_interval; /* cycles between timestamps, a power of two, or 0 for the default */
+	uint32_t thread;             /* the only one that is traced, or 0 for all */
 	const char *filter;          /* address filters in the syntax of perf, or NULL */
 	const char *sink;            /* name of the sink, or NULL for the best one */
 	uint64_t ring_size;          /* bytes of each ring, a power of two, or 0 for that of the settings */

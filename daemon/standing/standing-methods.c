@@ -46,6 +46,11 @@ static bool get_request(struct call *c, struct standing_request *ret)
 	}
 	if (rc == 0 && options)
 		rc = wire_read_options(options, &ret->options, &bad);
+	/* It belongs to one process. */
+	if (rc == 0 && ret->options.thread) {
+		bad = "thread";
+		rc = -EINVAL;
+	}
 	if (rc < 0)
 		call_invalid(c, bad);
 	ret->by = &c->by;

@@ -358,6 +358,8 @@ int csight_add_arm_options(json_object *parameters, const struct csight_arm_opti
 		json_add_u64(o, "cycleThreshold", known.cycle_threshold);
 	if (known.timestamp_interval)
 		json_add_u64(o, "timestampInterval", known.timestamp_interval);
+	if (known.thread)
+		json_add_u64(o, "thread", known.thread);
 	if (known.ring_size)
 		json_add_u64(o, "ringSize", known.ring_size);
 	json_add(parameters, "options", o);

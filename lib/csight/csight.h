@@ -123,6 +123,7 @@ struct csight_arm_options {
 	bool no_return_stack;        /* trace the targets of returns, too, that a return stack predicts */
 	uint64_t cycle_threshold;    /* the least number of cycles in a count, up to 4095 */
 	uint64_t timestamp_interval; /* cycles between timestamps, a power of two up to 8192 */
+	uint32_t thread;             /* the only thread that is traced */
 };
 
 /*

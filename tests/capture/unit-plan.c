@@ -380,6 +380,7 @@ static void test_compare(void)
 		{ "retstack: ", { .no_return_stack = true } },
 		{ "cycle-threshold: it was not chosen", { .cycle_threshold = 4 } },
 		{ "timestamp-interval: it was not chosen", { .timestamp_interval = 64 } },
+		{ "thread: all of them", { .thread = 7 } },
 	};
 	const struct capture_options all = { .kernel = true,
 					     .cycles = true,
@@ -389,6 +390,7 @@ static void test_compare(void)
 					     .no_return_stack = true,
 					     .cycle_threshold = 8,
 					     .timestamp_interval = 1,
+					     .thread = 8,
 					     .filter = "start 0x1000",
 					     .sink = "trbe0",
 					     .ring_size = 2 << 20 };
@@ -413,6 +415,8 @@ static void test_compare(void)
 	CHECK(strstr(r.text, "another one: start 0x1000") != NULL);
 	CHECK_EQ(capture_options_compare(&all, &(struct capture_options){ .cycle_threshold = 9 }, &r), -EEXIST);
 	CHECK_EQ(strcmp(r.text, "cycle-threshold: it has 8"), 0);
+	CHECK_EQ(capture_options_compare(&all, &(struct capture_options){ .thread = 9 }, &r), -EEXIST);
+	CHECK_EQ(strcmp(r.text, "thread: another one is traced"), 0);
 }
 
 int main(void)

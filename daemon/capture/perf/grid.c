@@ -38,20 +38,20 @@ static struct perf_event_attr grid_attr(const struct plan *p, const struct plan_
 
 	attr.config2 |= c->sink_id;
 	attr.exclude_kernel = p->exclude_kernel;
-	attr.inherit = attr.inherit_thread = 1;
+	attr.inherit = attr.inherit_thread = !p->thread;
 	attr.watermark = 1;
 	attr.wakeup_watermark = (uint32_t)(p->data_size / 4);
 	return attr;
 }
 
 /* Records the switches of a thread. The kernel never disables it. */
-static struct perf_event_attr switch_attr(void)
+static struct perf_event_attr switch_attr(const struct plan *p)
 {
 	struct perf_event_attr attr =
 	    perf_event_default_attr(PERF_TYPE_SOFTWARE, (const uint64_t[5]){ PERF_COUNT_SW_DUMMY, 0, 0, 0, 0 });
 
 	attr.exclude_kernel = 1;
-	attr.inherit = attr.inherit_thread = 1;
+	attr.inherit = attr.inherit_thread = !p->thread;
 	attr.context_switch = 1;
 	return attr;
 }
@@ -118,7 +118,7 @@ static int open_switches(const struct grid_opening *o, size_t n, uint32_t tid)
 {
 	const struct plan_cpu *c = &o->grid->plan->cpus[n];
 	struct grid *g = o->grid;
-	struct perf_event_attr attr = switch_attr();
+	struct perf_event_attr attr = switch_attr(g->plan);
 	const struct kept_name name = { g->group, KEEPER_SWITCHES, g->n_kept++ };
 	_cleanup_close_ int fd = -1;
 	char what[96];
@@ -195,6 +195,12 @@ static int open_thread_switches(const struct grid_opening *o, uint32_t tid)
 	return rc == -ESRCH ? 0 : rc;
 }
 
+/* True if the plan includes the thread. */
+static bool is_planned(const struct grid_opening *o, uint32_t tid)
+{
+	return !o->grid->plan->thread || o->grid->plan->thread == tid;
+}
+
 /* Returns 1 if there were new threads. */
 static int open_new_threads(const struct grid_opening *o, pid_t pid, open_thread_fn open, struct tid_list *seen)
 {
@@ -211,7 +217,7 @@ static int open_new_threads(const struct grid_opening *o, pid_t pid, open_thread
 	while (rc == 0 && (e = readdir(dir))) {
 		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
 
-		if (!tid || has_tid(seen, tid))
+		if (!tid || !is_planned(o, tid) || has_tid(seen, tid))
 			continue;
 		new = true;
 		rc = add_tid(seen, tid);
@@ -270,7 +276,8 @@ int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *fi
 		return rc;
 	rc = open_cpus(&o, pid);
 	if (rc == 0 && !g->opened)
-		rc = -ESRCH;
+		rc = plan->thread ? reason_set(why, -ENOENT, "thread: the process has no thread %u", plan->thread)
+				  : -ESRCH;
 	if (rc < 0)
 		grid_close(g);
 	return rc;

@@ -296,6 +296,9 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 	else if (p->shared)
 		p->switches = true;
 	p->switches |= p->shared && target->contained;
+	if (o->thread && p->shared)
+		return reason_set(why, -ENOTSUP, "thread: a shared sink records all that runs on its CPUs");
+	p->thread = o->thread;
 	if (o->filter && p->shared)
 		return reason_set(why, -ENOTSUP,
 				  "address filters require a sink per CPU: on %s they would apply to every process",
