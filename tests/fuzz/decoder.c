@@ -257,24 +257,22 @@ void fuzz_seeds(void)
 		{ FLAG_READ, "{\"type\":\"table\",\"key\":\"k\"}" },
 		{ FLAG_FD, "{\"type\":\"keep\",\"key\":\"k\"}" },
 		{ FLAG_READ, "{\"type\":\"table\",\"key\":\"k\"}" },
-		{ 0, "{\"type\":\"result\",\"opencsd\":\"1.3.3\",\"instructions\":7,\"calls\":1,\"gaps\":{},\"threads\":[],"
-		     "\"ended\":{\"text\":\"died of SIGSEGV\",\"signal\":11}}" },
-	},
-					  failures[] = {
-						  { FLAG_READ, "{\"type\":\"table\",\"key\":\"" "other\"}" },
-						  { 0, "{\"type\":\"failed\",\"reason\":\"why\"}" },
-						  { 0, "{\"type\":\"result\"}" },
-					  },
-					  one_id[] = {
-						  { 0, "{\"type\":\"result\",\"build_ids\":[\"0123456789abcdef0123\"]}" },
-					  },
-					  ids[] = {
-						  { 0, "{\"type\":\"result\",\"build_ids\":[\"0123456789abcdef0123\",null]}" },
-					  },
-					  odd[] = {
-						  { FLAG_FD, "{\"type\":\"result\"}" },
-						  { 0, "[]" },
-					  };
+		{ 0, "{\"type\":\"result\",\"opencsd\":\"1.3.3\",\"instructions\":7,\"calls\":1,\"gaps\":{},"
+		     "\"threads\":[],\"ended\":{\"text\":\"died of SIGSEGV\",\"signal\":11}}" },
+	};
+	static const struct seed_message failures[] = {
+		{ FLAG_READ, "{\"type\":\"table\",\"key\":\"other\"}" },
+		{ 0, "{\"type\":\"failed\",\"reason\":\"why\"}" },
+		{ 0, "{\"type\":\"result\"}" },
+	};
+	static const struct seed_message ids[] = {
+		{ 0, "{\"type\":\"result\",\"build_ids\":[\"0123456789abcdef0123\",null]}" },
+		{ 0, "{\"type\":\"result\",\"build_ids\":[\"0123456789abcdef0123\"]}" },
+	};
+	static const struct seed_message odd[] = {
+		{ FLAG_FD, "{\"type\":\"result\"}" },
+		{ 0, "[]" },
+	};
 
 	seed(0, 0, decode, ELEMENTS(decode));
 	seed(0, 0, failures, ELEMENTS(failures));
@@ -283,7 +281,7 @@ void fuzz_seeds(void)
 	seed(0, 1, odd, 1);
 	seed(0, 0, odd + 1, 1);
 	seed(1, 0, ids, 1);
-	seed(1, 0, one_id, 1);
+	seed(1, 0, ids + 1, 1);
 	seed(1, 0, failures + 1, 1);
 	seed(1, 9, odd, ELEMENTS(odd));
 }
