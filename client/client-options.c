@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <assert.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "lib/base/escape.h"
 
 /* getopt values of long options, beyond those of letters: OWN or SHARED plus an index into the table. */
-enum { OPTIONS_MAX = 24, OWN = 1000, SHARED = 2000 };
+enum { OPTIONS_MAX = 32, OWN = 1000, SHARED = 2000 };
 
 static const struct verb_option shared_options[] = {
 	{ "images", 0, "DIR", TRACE_OPTIONS_IMAGES_HELP },
@@ -188,8 +189,10 @@ int client_option(struct client *c, const char **ret_value)
 
 	if (c->verb->flags & VERB_PROGRAM)
 		shorts[n_shorts++] = '+';
-	for (int i = 0; c->verb->options && c->verb->options[i].name && i < OPTIONS_MAX; i++)
+	for (int i = 0; c->verb->options && c->verb->options[i].name; i++) {
+		assert(i < OPTIONS_MAX);
 		add_getopt_option(&c->verb->options[i], OWN + i, longs, &n_longs, shorts, &n_shorts);
+	}
 	for (int i = 0; i < (int)ELEMENTS(shared_options); i++)
 		if (verb_accepts(c->verb, i))
 			add_getopt_option(&shared_options[i], SHARED + i, longs, &n_longs, shorts, &n_shorts);
