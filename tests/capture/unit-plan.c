@@ -222,6 +222,8 @@ static void test_shared(void)
 	CHECK_EQ(make_plan(&(struct capture_options){ .no_contexts = true }, NULL, false), -ENOTSUP);
 	CHECK_EQ(make_plan(&(struct capture_options){ .filter = "filter 0x1000/0x10" }, NULL, false), -ENOTSUP);
 	CHECK(says("tmc_etr0"));
+	CHECK_EQ(make_plan(&(struct capture_options){ .thread = 7 }, NULL, false), -ENOTSUP);
+	CHECK(says("thread: a shared sink"));
 	/* Without context IDs, switch records separate the threads. */
 	cpus[1].offers.contextid = false;
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);

@@ -258,6 +258,7 @@ static void describe_plan(const struct plan *p, struct buf *b)
 	buf_add(b, p->words, sizeof(p->words));
 	buf_u64(b, p->data_size);
 	buf_u8(b, p->exclude_kernel);
+	/* Rings of all threads have the description of earlier versions, so that an upgrade keeps them. */
 	if (p->thread)
 		buf_u32(b, p->thread);
 	for (size_t n = 0; n < p->n_cpus; n++) {
