@@ -21,6 +21,7 @@ struct daemon {
 	struct subuids *subuids;
 	struct limits *limits;
 	struct ledger *ledger; /* of limits */
+	struct turns *turns;   /* of calls, messages of programs, and hits of triggers */
 	struct counters counters;
 	struct audit *audit;
 	struct exit_listener *exits; /* NULL: not available */

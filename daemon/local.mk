@@ -4,6 +4,7 @@ noinst_LTLIBRARIES += daemon/libdaemon.la
 daemon_libdaemon_la_SOURCES = \
 	daemon/target-adopt.c daemon/target-adopt.h \
 	daemon/accounts.c daemon/accounts.h \
+	daemon/ancestors.c daemon/ancestors.h \
 	daemon/activation.c daemon/activation.h \
 	daemon/audit.c daemon/audit.h \
 	daemon/build-ids.c daemon/build-ids.h \
@@ -53,6 +54,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/status-line.c daemon/status-line.h \
 	daemon/subscriptions.c daemon/subscriptions.h \
 	daemon/subuids.c daemon/subuids.h \
+	daemon/turns.c daemon/turns.h \
 	daemon/symbol-cache.c daemon/symbol-cache.h \
 	daemon/standing/control-group.c daemon/standing/control-group.h \
 	daemon/standing/process-events.c daemon/standing/process-events.h \

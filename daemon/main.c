@@ -138,6 +138,7 @@ static int open_sockets(struct daemon *d)
 						    .mode = mode,
 						    .dispatch = methods_dispatch,
 						    .data = d,
+						    .turns = d->turns,
 						    .ledger = d->ledger,
 						    .audit = d->audit,
 						    .settings = s },
@@ -155,6 +156,7 @@ static int open_sockets(struct daemon *d)
 							      .settings = s,
 							      .queues = d->user_queues,
 							      .targets = d->targets,
+							      .turns = d->turns,
 							      .ledger = d->ledger,
 							      .hits = on_hits,
 							      .data = d,
@@ -265,6 +267,8 @@ static int start_ledger(struct daemon *d)
 		rc = limits_new(&d->settings, d->subuids, &d->limits);
 	if (rc == 0)
 		d->ledger = limits_ledger(d->limits);
+	if (rc == 0)
+		rc = turns_new(d->base, d->ledger, &d->turns);
 	return rc;
 }
 
@@ -366,6 +370,7 @@ static int start_triggers(struct daemon *d)
 {
 	struct trigger_list_options options = { .base = d->base,
 						.ledger = d->ledger,
+						.turns = d->turns,
 						.capture_queue = d->capture_queue,
 						.requests = d->requests,
 						.spool = d->spool,
@@ -586,6 +591,7 @@ static void stop(struct daemon *d)
 	d->capture_queue = workqueue_free(d->capture_queue);
 	d->spool_queue = workqueue_free(d->spool_queue);
 	d->audit = audit_free(d->audit);
+	d->turns = turns_free(d->turns);
 	d->limits = limits_free(d->limits);
 	d->subuids = subuids_free(d->subuids);
 	/* user_queues and names_queue are not stopped: their threads may be blocked in a file system, or by a server of

@@ -13,6 +13,7 @@
 #include "daemon/registry.h"
 #include "daemon/target.h"
 #include "lib/base/escape.h"
+#include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
 #include "lib/notes/notes.h"
@@ -21,7 +22,7 @@ enum {
 	UNREGISTERED_SECONDS = 10, /* until such a connection is closed */
 	MESSAGES_A_TURN = 64,
 	DRAIN_MAX = 2048,  /* messages that can wait in a socket, with the kernel's limits */
-	HANDED_MAX = 1024, /* descriptors of one user that are not checked or closed yet; then none is received */
+	HANDED_MAX = 1024, /* descriptors of one account that are not checked or closed yet; then none is received */
 	PAUSE_MS = 100,
 	PAUSED_SECONDS = 10, /* until the connection of a program whose descriptors block is closed */
 };
@@ -34,6 +35,7 @@ struct registrant {
 	struct ucred peer;
 	struct audit_actor by; /* the peer */
 	struct event *event, *timer;
+	struct turn turn;            /* for its messages */
 	struct charge charge;        /* until the program registers */
 	struct target *target;       /* NULL until then */
 	struct program_notes *notes; /* or NULL */
@@ -44,11 +46,20 @@ struct registry {
 	struct registry_options o;
 	struct listener *listener;
 	TAILQ_HEAD(, registrant) registrants;
+	struct handed *handed;
+};
+
+/* The files that are being handed over. It outlives the registry, since a file system may never answer. */
+struct handed {
+	unsigned refs; /* of the registry, and of each file */
+	struct user_queues *queues;
+	struct hash counts; /* by account */
 };
 
 static void registrant_free(struct registrant *g)
 {
 	TAILQ_REMOVE(&g->registry->registrants, g, link);
+	turns_leave(g->registry->o.turns, &g->turn);
 	if (g->event)
 		event_free(g->event);
 	if (g->timer)
@@ -66,8 +77,9 @@ static void registrant_free(struct registrant *g)
  */
 struct handed_file {
 	struct user_work work;
+	struct handed *all;
 	struct target *target; /* NULL: the descriptor is to be closed */
-	struct user_queues *queues;
+	uid_t account;         /* in whose number it counts */
 	struct charge charge;
 	uint32_t id;
 	int fd;
@@ -90,11 +102,21 @@ static void run_check(struct user_work *w)
 		closep(&h->fd);
 }
 
+static struct handed *handed_unref(struct handed *h)
+{
+	if (h && --h->refs == 0) {
+		hash_done(&h->counts);
+		free(h);
+	}
+	return NULL;
+}
+
 static void check_ran(struct user_work *w)
 {
 	struct handed_file *h = container_of(w, struct handed_file, work);
 	struct target *t = h->target;
-	struct target_file *f = t && h->fd >= 0 ? target_file_new(h->queues, t->uid, h->id, TAKE_FD(h->fd)) : NULL;
+	uint32_t *count;
+	struct target_file *f = t && h->fd >= 0 ? target_file_new(h->all->queues, t->uid, h->id, TAKE_FD(h->fd)) : NULL;
 
 	if (f)
 		target_add_file(t, f);
@@ -102,27 +124,36 @@ static void check_ran(struct user_work *w)
 		t->lost_files++;
 	target_unref(t);
 	ledger_return(&h->charge);
+	count = hash_get(&h->all->counts, h->account, 0);
+	*count -= *count > 0;
+	handed_unref(h->all);
 	free(h);
 }
 
 /* Takes over a descriptor; t: NULL, or the target that it is for. */
 static void hand_over(struct registrant *g, struct target *t, uint32_t id, int fd)
 {
-	struct user_queues *queues = g->registry->o.queues;
+	struct ledger *l = g->registry->o.ledger;
+	struct handed *all = g->registry->handed;
 	struct handed_file *h = malloc(sizeof(*h));
+	uid_t account = ledger_owner(l, g->peer.uid);
+	uint32_t *count = NULL;
 
-	if (!h) {
+	if (!h || hash_find(&all->counts, account, 0, &count) < 0) {
+		free(h);
 		close(fd);
 		return;
 	}
+	++*count;
+	all->refs++;
 	*h = (struct handed_file){
-		.work = { .run = run_check, .done = check_ran }, .queues = queues, .id = id, .fd = fd
+		.work = { .run = run_check, .done = check_ran }, .all = all, .account = account, .id = id, .fd = fd
 	};
-	if (ledger_charge(g->registry->o.ledger, g->peer.uid, LEDGER_DESCRIPTORS, 1, &h->charge, NULL) == 0)
+	if (ledger_charge(l, g->peer.uid, LEDGER_DESCRIPTORS, 1, &h->charge, NULL) == 0)
 		h->target = t ? target_ref(t) : NULL;
 	else if (t)
 		t->lost_files++;
-	user_queues_submit(queues, g->peer.uid, &h->work);
+	user_queues_submit(all->queues, g->peer.uid, &h->work);
 }
 
 static void discard_fds(struct registrant *g, const int *fds, size_t n)
@@ -305,6 +336,8 @@ static int handle_message(struct registrant *g, const struct emu_message *m, con
 	send_welcome(g, rc);
 	if (rc == 0)
 		return 0;
+	if (!ledger_may_log(g->registry->o.ledger, g->peer.uid))
+		return 1;
 	if (m->magic == EMU_MAGIC && m->version != EMU_VERSION)
 		log_warning("refused the registration of process %d of uid %u: the rings of its csight-etm.so have "
 			    "version %u, and those of this csightd version %d; use both of one release",
@@ -317,7 +350,10 @@ static int handle_message(struct registrant *g, const struct emu_message *m, con
 
 static bool has_too_many_files(const struct registrant *g)
 {
-	return user_queues_waiting(g->registry->o.queues, g->peer.uid) >= HANDED_MAX;
+	const struct registry *r = g->registry;
+	const uint32_t *count = hash_get(&r->handed->counts, ledger_owner(r->o.ledger, g->peer.uid), 0);
+
+	return count && *count >= HANDED_MAX;
 }
 
 /* Handles up to limit messages. 0, -EAGAIN and -EBUSY: the connection continues; other values end it. */
@@ -370,7 +406,6 @@ static void registrant_pause(struct registrant *g)
 	const struct timeval pause = { 0, PAUSE_MS * 1000 };
 
 	g->paused_ns = now_ns(CLOCK_MONOTONIC);
-	event_del(g->event);
 	event_add(g->timer, &pause);
 }
 
@@ -384,18 +419,27 @@ static void registrant_resume(struct registrant *g)
 		event_add(g->timer, &limit);
 }
 
-static void on_message(evutil_socket_t fd, short what, void *data)
+static void run_turn(struct turn *t)
 {
-	struct registrant *g = data;
+	struct registrant *g = container_of(t, struct registrant, turn);
 	int rc = handle_messages(g, MESSAGES_A_TURN);
 
-	if (rc == -EBADMSG)
+	if (rc == -EBADMSG && ledger_may_log(g->registry->o.ledger, g->peer.uid))
 		log_warning("process %d of uid %u sent an invalid message after its registration", (int)g->peer.pid,
 			    g->peer.uid);
 	if (rc == -EBUSY)
 		registrant_pause(g);
 	else if (rc != 0 && rc != -EAGAIN)
 		registrant_end(g);
+	else
+		event_add(g->event, NULL);
+}
+
+static void on_message(evutil_socket_t fd, short what, void *data)
+{
+	struct registrant *g = data;
+
+	turns_wait(g->registry->o.turns, &g->turn, g->peer.uid);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *data)
@@ -455,7 +499,8 @@ static void on_accepted(void *data, int fd, const struct listener_peer *peer)
 	g->fd = fd;
 	g->peer = (struct ucred){ peer->pid, peer->uid, peer->gid };
 	TAILQ_INSERT_TAIL(&r->registrants, g, link);
-	g->event = event_new(r->o.base, fd, EV_READ | EV_PERSIST, on_message, g);
+	g->turn.run = run_turn;
+	g->event = event_new(r->o.base, fd, EV_READ, on_message, g);
 	g->timer = evtimer_new(r->o.base, on_timer, g);
 	if (!g->event || !g->timer || event_add(g->event, NULL) < 0 || event_add(g->timer, &limit) < 0)
 		registrant_free(g);
@@ -473,8 +518,15 @@ int registry_new(const struct registry_options *options, struct registry **ret)
 		return -ENOMEM;
 	r->o = *options;
 	TAILQ_INIT(&r->registrants);
+	r->handed = calloc(1, sizeof(*r->handed));
+	if (!r->handed) {
+		free(r);
+		return -ENOMEM;
+	}
+	*r->handed = (struct handed){ .refs = 1, .queues = options->queues };
 	rc = listener_new(options->base, &listen, NULL, &r->listener);
 	if (rc < 0) {
+		handed_unref(r->handed);
 		free(r);
 		return rc;
 	}
@@ -494,6 +546,7 @@ struct registry *registry_free(struct registry *r)
 		registrant_free(g);
 	}
 	listener_free(r->listener);
+	handed_unref(r->handed);
 	free(r);
 	return NULL;
 }

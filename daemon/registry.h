@@ -10,6 +10,7 @@
 #include "daemon/audit.h"
 #include "daemon/settings.h"
 #include "daemon/target.h"
+#include "daemon/turns.h"
 
 struct registry;
 
@@ -20,6 +21,7 @@ struct registry_options {
 	const struct settings *settings;
 	struct user_queues *queues; /* check and close files of users */
 	struct target_list *targets;
+	struct turns *turns;
 	struct ledger *ledger;
 	void (*hits)(void *data, struct target *t); /* a target has hits of its watch points */
 	void *data;

@@ -5,12 +5,10 @@
 #include <time.h>
 
 #include "daemon/connection.h"
-#include "daemon/fair-queue.h"
 #include "daemon/listener.h"
 #include "daemon/service.h"
 #include "lib/base/log.h"
 
-static const uint64_t turn_ns = 10000000;    /* time for the calls of all clients in one turn of the loop */
 static const uint64_t flush_ns = 1000000000; /* for clients to read their last reply */
 
 struct service_client {
@@ -22,8 +20,7 @@ struct service_client {
 	size_t n_groups;
 	bool denied; /* by the configuration */
 	struct charge charge;
-	struct fair_item turn;
-	bool waits; /* for its turn */
+	struct turn turn;
 };
 
 struct service {
@@ -31,8 +28,6 @@ struct service {
 	struct event_base *base;
 	struct listener *listener;
 	TAILQ_HEAD(, service_client) clients;
-	struct fair_queue turns;
-	struct event *next_turns;
 };
 
 static void service_client_free(struct service_client *client)
@@ -78,46 +73,16 @@ static int on_message(void *data, const char *text, size_t size)
 	return 0;
 }
 
-static void schedule_turns(struct service *s)
+static void run_turn(struct turn *t)
 {
-	struct timeval now = { 0, 0 };
-
-	if (!event_pending(s->next_turns, EV_TIMEOUT, NULL))
-		event_add(s->next_turns, &now);
+	connection_turn(container_of(t, struct service_client, turn)->connection);
 }
 
 static void on_ready(void *data)
 {
 	struct service_client *client = data;
-	struct service *s = client->service;
 
-	if (client->waits)
-		return;
-	client->waits = true;
-	fair_queue_push(&s->turns, &client->turn, ledger_owner(s->o.ledger, client->by.uid));
-	schedule_turns(s);
-}
-
-static void on_turns(evutil_socket_t fd, short what, void *data)
-{
-	struct service *s = data;
-	uint64_t began = now_ns(CLOCK_MONOTONIC), at = began;
-	struct fair_item *item;
-
-	while (at - began < turn_ns && (item = fair_queue_pop(&s->turns))) {
-		struct service_client *client = container_of(item, struct service_client, turn);
-		struct fair_item turn = *item;
-		uint64_t now;
-
-		/* This may free the client. */
-		client->waits = false;
-		connection_turn(client->connection);
-		now = now_ns(CLOCK_MONOTONIC);
-		fair_queue_charge(&s->turns, &turn, now - at);
-		at = now;
-	}
-	if (!fair_queue_empty(&s->turns))
-		schedule_turns(s);
+	turns_wait(client->service->o.turns, &client->turn, client->by.uid);
 }
 
 static void on_closed(void *data)
@@ -125,8 +90,7 @@ static void on_closed(void *data)
 	struct service_client *client = data;
 	struct service *s = client->service;
 
-	if (client->waits)
-		fair_queue_remove(&s->turns, &client->turn);
+	turns_leave(s->o.turns, &client->turn);
 	TAILQ_REMOVE(&s->clients, client, link);
 	service_client_free(client);
 }
@@ -176,6 +140,7 @@ static struct service_client *service_client_new(struct service *s, const struct
 	if (!client)
 		return NULL;
 	client->service = s;
+	client->turn.run = run_turn;
 	client->by = (struct audit_actor){ s->o.audit, peer->uid, peer->pid, peer->login_uid };
 	client->n_groups = peer->n_groups;
 	client->groups = malloc(peer->n_groups * sizeof(*client->groups));
@@ -250,9 +215,7 @@ int service_new(struct event_base *base, const struct service_options *options, 
 	s->o = *options;
 	s->base = base;
 	TAILQ_INIT(&s->clients);
-	fair_queue_init(&s->turns);
-	s->next_turns = evtimer_new(base, on_turns, s);
-	rc = s->next_turns ? listener_new(base, &listen, ret_pid, &s->listener) : -ENOMEM;
+	rc = listener_new(base, &listen, ret_pid, &s->listener);
 	if (rc < 0) {
 		service_free(s);
 		return rc;
@@ -275,9 +238,6 @@ struct service *service_free(struct service *s)
 	while ((client = TAILQ_FIRST(&s->clients)))
 		connection_free(client->connection);
 	listener_free(s->listener);
-	if (s->next_turns)
-		event_free(s->next_turns);
-	fair_queue_done(&s->turns);
 	free(s);
 	return NULL;
 }

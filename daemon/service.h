@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The control socket: accepts clients within limits, and passes on the calls that they make. Users take turns, however
- * many connections they have, by the time that their calls have taken. While all connections are in use, a new one
- * takes the place of the connection that has been idle for longest, of the user who has most. On the loop's thread.
+ * The control socket: accepts clients within limits, and passes on the calls that they make, in turns (turns.h),
+ * however many connections a user has. While all connections are in use, a new one takes the place of the connection
+ * that has been idle for longest, of the user who has most. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_SERVICE_H
 #define CSIGHT_DAEMON_SERVICE_H
@@ -13,6 +13,7 @@
 #include "daemon/call.h"
 #include "daemon/ledger.h"
 #include "daemon/settings.h"
+#include "daemon/turns.h"
 
 struct service;
 
@@ -22,6 +23,7 @@ struct service_options {
 	/* Handles a call, see call.h. method: "interface.Method", valid as long as the call. */
 	void (*dispatch)(void *data, struct call *c, const char *method);
 	void *data;
+	struct turns *turns;
 	struct ledger *ledger;
 	struct audit *audit;             /* or NULL */
 	const struct settings *settings; /* who may connect */

@@ -31,6 +31,8 @@ struct target_list {
 	struct target_head list;
 	uint64_t last_number;
 	struct event *age;
+	STAILQ_HEAD(, target) leaving;
+	struct event *sweep;            /* drops those that are leaving */
 	struct victim victims[VICTIMS]; /* of no target, as far as that was known; the newest */
 	size_t n_victims;
 };
@@ -67,47 +69,58 @@ struct target *target_unref(struct target *t)
 static void target_list_remove(struct target_list *all, struct target *t)
 {
 	log_debug("dropped the history of process %d", (int)t->pid);
+	/* The links stay as they are, for a walk that is at this target. */
 	TAILQ_REMOVE(&all->list, t, link);
 	t->listed = false;
-	target_unref(t);
+	STAILQ_INSERT_TAIL(&all->leaving, t, leaving);
+	event_active(all->sweep, EV_TIMEOUT, 0);
 }
 
-static bool is_history(const struct target *t, uid_t uid)
+static void on_sweep(evutil_socket_t fd, short what, void *data)
 {
-	return t->ring.state == RING_GONE && t->owner == uid;
+	struct target_list *all = data;
+	struct target *t;
+
+	while ((t = STAILQ_FIRST(&all->leaving))) {
+		STAILQ_REMOVE_HEAD(&all->leaving, leaving);
+		target_unref(t);
+	}
+}
+
+static bool is_history(const struct target *t, uid_t account)
+{
+	return t->ring.state == RING_GONE && ledger_owner(t->all->o.ledger, t->owner) == account;
 }
 
 /* Returns the target of a user that ended first: parents, which are listed before their children, end after them. */
-static struct target *oldest_history(const struct target_list *all, uid_t uid)
+static struct target *oldest_history(const struct target_list *all, uid_t account)
 {
 	struct target *t, *oldest = NULL;
 
 	TAILQ_FOREACH (t, &all->list, link)
-		if (is_history(t, uid) && (!oldest || t->gone_ns < oldest->gone_ns))
+		if (is_history(t, account) && (!oldest || t->gone_ns < oldest->gone_ns))
 			oldest = t;
 	return oldest;
 }
 
-/* Removes the oldest ended targets of a user until the others are within the limits. Returns whether it removed any. */
-static bool limit_history(struct target_list *all, uid_t uid)
+/* Removes the oldest ended targets of a user until the others are within the limits. */
+static void limit_history(struct target_list *all, uid_t uid)
 {
-	bool removed = false;
+	uid_t account = ledger_owner(all->o.ledger, uid);
 	const struct settings *s = all->o.settings;
 	struct target *t;
 	uint64_t bytes = 0, count = 0;
 
 	TAILQ_FOREACH (t, &all->list, link)
-		if (is_history(t, uid)) {
+		if (is_history(t, account)) {
 			count++;
 			bytes += t->ring.source->ops->memory(t->ring.source);
 		}
-	while ((count > s->history_targets || bytes > s->history_bytes) && (t = oldest_history(all, uid))) {
+	while ((count > s->history_targets || bytes > s->history_bytes) && (t = oldest_history(all, account))) {
 		count--;
 		bytes -= MIN(bytes, t->ring.source->ops->memory(t->ring.source));
 		target_list_remove(all, t);
-		removed = true;
 	}
-	return removed;
 }
 
 static void settle_late(struct target *t);
@@ -116,11 +129,12 @@ static void on_age(evutil_socket_t fd, short what, void *data)
 {
 	struct target_list *all = data;
 	uint64_t now = now_ns(CLOCK_MONOTONIC), age = all->o.settings->history_seconds * 1000000000u;
-	struct target *t, *next;
+	struct target *t;
 
-	for (t = TAILQ_FIRST(&all->list); t; t = next) {
+	TAILQ_FOREACH (t, &all->list, link) {
 		settle_late(t);
-		next = TAILQ_NEXT(t, link);
+		if (!t->listed)
+			continue;
 		if (t->ring.state == RING_GONE && now - t->gone_ns > age)
 			target_list_remove(all, t);
 		else
@@ -133,10 +147,9 @@ void target_list_update(struct target_list *all)
 	struct target *t;
 
 	on_age(-1, EV_TIMEOUT, all);
-	/* A removal ends the iteration, since it may be of the next target. */
-	for (t = TAILQ_FIRST(&all->list); t;)
-		t = t->ring.state == RING_GONE && limit_history(all, t->owner) ? TAILQ_FIRST(&all->list)
-									       : TAILQ_NEXT(t, link);
+	TAILQ_FOREACH (t, &all->list, link)
+		if (t->ring.state == RING_GONE)
+			limit_history(all, t->owner);
 }
 
 int target_list_new(const struct target_list_options *options, struct target_list **ret)
@@ -148,8 +161,10 @@ int target_list_new(const struct target_list_options *options, struct target_lis
 		return -ENOMEM;
 	all->o = *options;
 	TAILQ_INIT(&all->list);
+	STAILQ_INIT(&all->leaving);
 	all->age = event_new(options->base, -1, EV_PERSIST, on_age, all);
-	if (!all->age || event_add(all->age, &period) < 0) {
+	all->sweep = event_new(options->base, -1, 0, on_sweep, all);
+	if (!all->age || !all->sweep || event_add(all->age, &period) < 0) {
 		target_list_free(all);
 		return -ENOMEM;
 	}
@@ -167,8 +182,11 @@ struct target_list *target_list_free(struct target_list *all)
 		TAILQ_REMOVE(&all->list, t, link);
 		target_unref(t);
 	}
+	on_sweep(-1, EV_TIMEOUT, all);
 	if (all->age)
 		event_free(all->age);
+	if (all->sweep)
+		event_free(all->sweep);
 	free(all);
 	return NULL;
 }
@@ -268,11 +286,9 @@ static void become_foreign(struct target *t)
 	t->foreign = true;
 	log_warning("process %d (%s) is no longer that of uid %u: its trace is dropped", (int)t->pid, esc(t->name),
 		    t->uid);
-	target_ref(t);
 	target_gone(t);
 	if (t->listed)
 		target_list_remove(t->all, t);
-	target_unref(t);
 }
 
 int target_check_user(struct target *t)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Targets: the processes that have a ring, and for some time processes that had one and ended (history). Counted
- * references; the list drops its own when the history of an ended process exceeds the limits. On the loop's thread.
+ * references; the list drops its own when the history of an ended process exceeds the limits, or the process has become
+ * another user's. Almost any call here may find that, so a target that leaves the list exists until the loop's next
+ * turn, and a walk over the list continues from it. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_TARGET_H
 #define CSIGHT_DAEMON_TARGET_H
@@ -24,8 +26,9 @@ struct target_list;
 struct target {
 	unsigned refs;
 	struct target_list *all;
-	TAILQ_ENTRY(target) link; /* oldest first */
-	uint64_t number;          /* in the list; ascending */
+	TAILQ_ENTRY(target) link;     /* oldest first */
+	STAILQ_ENTRY(target) leaving; /* of those that have left the list */
+	uint64_t number;              /* in the list; ascending */
 	pid_t pid, parent;
 	uid_t uid;   /* of the process */
 	uid_t owner; /* of its trace, by policy_owner(): uid, or root */

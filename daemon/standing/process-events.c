@@ -13,7 +13,7 @@
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
-enum { RING_SIZE = 256 << 10 };
+enum { RING_SIZE = 256 << 10, TURN_NS = 2000000 };
 
 struct cpu_ring {
 	struct process_events *all;
@@ -59,12 +59,14 @@ static void on_readable(evutil_socket_t fd, short what, void *data)
 	_cleanup_buf_ struct buf records = { 0 };
 	struct cpu_ring *c = data;
 	struct process_events *p = c->all;
+	uint64_t until = now_ns(CLOCK_MONOTONIC) + TURN_NS;
 	size_t at = 0;
 	int rc = perf_ring_read(&c->ring, &records);
 
 	perf_ring_release(&c->ring);
 	if (rc < 0)
 		p->listener.lost(p->listener.data);
+	/* Any user may fork fast: then the loop looks at all processes, bit by bit, instead of at each record. */
 	while (rc == 0 && at < records.size) {
 		struct perf_record r;
 		int size = perf_record_parse(records.data + at, records.size - at, &r);
@@ -73,6 +75,10 @@ static void on_readable(evutil_socket_t fd, short what, void *data)
 			break;
 		at += (size_t)size;
 		handle_record(p, &r);
+		if (now_ns(CLOCK_MONOTONIC) > until) {
+			p->listener.lost(p->listener.data);
+			break;
+		}
 	}
 }
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "daemon/ancestors.h"
 #include "daemon/capture/perf/perf.h"
 #include "daemon/capture/process/credentials.h"
 #include "daemon/capture/process/proc-file.h"
@@ -20,7 +21,7 @@
 #include "lib/base/parse.h"
 
 enum {
-	PROCESSES_A_TURN = 64, /* of those that run, so that the loop turns meanwhile */
+	TURN_NS = 5000000, /* for processes that run, so that the loop turns meanwhile */
 	ANCESTORS_MAX = 256,
 };
 
@@ -36,6 +37,7 @@ struct standing_list {
 	struct event *look;            /* a pass over the processes that run continues */
 	DIR *proc;                     /* where the pass continues; NULL: none is under way */
 	bool again;                    /* another pass follows */
+	struct ancestors ancestors;
 };
 
 /* A process that is being armed for a rule. */
@@ -85,24 +87,24 @@ static bool is_of_ended_parent(const struct standing *s, const struct standing_p
 }
 
 /* True if the process or one of its ancestors is known to be of the tree. */
-static bool in_tree(const struct standing *s, const struct standing_process *p)
+static bool in_tree(struct standing *s, const struct standing_process *p)
 {
 	pid_t at = p->pid;
 
 	if (process_set_has(s->set, at) || process_set_has(s->set, p->parent) || is_of_ended_parent(s, p))
 		return true;
-	for (unsigned i = 0; i < ANCESTORS_MAX && at > 1; i++)
-		if (proc_file_parent(at, &at) < 0)
-			return false;
-		else if (process_set_has(s->set, at))
+	for (unsigned i = 0; i < ANCESTORS_MAX && at > 1; i++) {
+		at = ancestors_parent(&s->all->ancestors, at);
+		if (at > 0 && process_set_has(s->set, at))
 			return true;
+	}
 	return false;
 }
 
-static bool is_selected(const struct standing *s, const struct standing_process *p)
+static bool is_selected(struct standing *s, const struct standing_process *p)
 {
 	return standing_rule_matches(&s->rule, s->by.uid, p) && (!s->rule.tree || in_tree(s, p)) &&
-	       (s->by.uid == 0 || !accounts_set_has(&s->all->o.settings->deny, s->by.uid, NULL, 0)) &&
+	       settings_permit(s->all->o.settings, s->by.uid, NULL, 0) &&
 	       (!s->options.kernel || settings_permit_kernel(s->all->o.settings, s->by.uid));
 }
 
@@ -250,7 +252,7 @@ static void on_disarmed(struct target *t, int rc, void *data)
 }
 
 /* True if the rule will select a process that is about to execute its program: the present program does not count. */
-static bool will_be_selected(const struct standing *s, const struct standing_process *p)
+static bool will_be_selected(struct standing *s, const struct standing_process *p)
 {
 	struct standing awaited = *s;
 
@@ -386,6 +388,7 @@ static bool next_process(DIR *proc, pid_t *ret)
 
 static void on_look(evutil_socket_t fd, short what, void *data)
 {
+	uint64_t until = now_ns(CLOCK_MONOTONIC) + TURN_NS;
 	const struct timeval now = { 0, 0 };
 	struct standing_list *all = data;
 	pid_t pid;
@@ -394,7 +397,7 @@ static void on_look(evutil_socket_t fd, short what, void *data)
 		all->again = false;
 		all->proc = opendir("/proc");
 	}
-	for (unsigned i = 0; all->proc && i < PROCESSES_A_TURN; i++) {
+	while (all->proc && now_ns(CLOCK_MONOTONIC) < until) {
 		if (next_process(all->proc, &pid)) {
 			consider(all, pid);
 			continue;
@@ -418,17 +421,21 @@ static int open_events(struct standing_list *all, struct reason *why)
 	return process_events_new(all->o.base, &listener, &all->events, why);
 }
 
-/* Gives targets without a rule to a rule that selects them; those that were disarmed are armed again. */
-static void take_targets(struct standing_list *all)
+/*
+ * Gives the targets without a rule that a new one selects to the oldest that selects them; those that were disarmed are
+ * armed again.
+ */
+static void take_targets(struct standing *new)
 {
-	struct target *t, *next;
+	struct standing_list *all = new->all;
+	struct target *t;
 
-	for (t = TAILQ_FIRST(target_list_all(all->o.targets)); t; t = next) {
+	TAILQ_FOREACH (t, target_list_all(all->o.targets), link) {
 		const struct standing_process p = process_of(t);
 		struct standing *s;
 
-		next = TAILQ_NEXT(t, link);
-		if (t->standing || t->ring.state == RING_GONE || !(s = find_rule(all, &p)) || !take(s, t))
+		if (t->standing || t->ring.state == RING_GONE || !is_selected(new, &p) || !(s = find_rule(all, &p)) ||
+		    !take(s, t))
 			continue;
 		if (t->ring.state == RING_DISARMED)
 			arm(s, t, 0);
@@ -562,7 +569,7 @@ int standing_add(struct standing_list *all, const struct standing_request *r, st
 	TAILQ_INSERT_TAIL(&all->list, s, link);
 	if (all->begun) {
 		make_gate(s);
-		take_targets(all);
+		take_targets(s);
 		look_again(all);
 	}
 	report_change(all);
@@ -608,9 +615,10 @@ void standing_list_begin(struct standing_list *all)
 	if (rc < 0)
 		log_warning("standing targets arm no program of the trace units: %s",
 			    *why.text ? why.text : strerror(-rc));
-	TAILQ_FOREACH (s, &all->list, link)
+	TAILQ_FOREACH (s, &all->list, link) {
 		make_gate(s);
-	take_targets(all);
+		take_targets(s);
+	}
 	look_again(all);
 }
 
@@ -645,6 +653,7 @@ struct standing_list *standing_list_free(struct standing_list *all)
 	if (all->proc)
 		closedir(all->proc);
 	event_free(all->look);
+	ancestors_done(&all->ancestors);
 	free(all);
 	return NULL;
 }

@@ -16,6 +16,7 @@ struct trigger_list {
 	struct trigger_shots shots; /* snapshots that triggers have requested, or are about to */
 	struct trigger_exec *exec;
 	struct event *attached_tick;
+	struct event *sweep; /* drops triggers that have ended */
 	uint32_t last_number;
 	bool stopping;
 };

@@ -94,18 +94,39 @@ static void watch_attached(struct trigger_list *all)
 }
 
 /* Of triggers that have ended, a user keeps a few, for their counts. */
-static void drop_ended(struct trigger_list *all, uid_t uid)
+static void drop_ended(struct trigger_list *all, uid_t account)
 {
 	struct trigger *t, *oldest = NULL;
 	unsigned n = 0;
 
 	TAILQ_FOREACH (t, &all->triggers, link)
-		if (t->ended && t->by.uid == uid && TAILQ_EMPTY(&t->calls)) {
+		if (t->ended && TAILQ_EMPTY(&t->calls) && ledger_owner(all->o.ledger, t->by.uid) == account) {
 			oldest = oldest ? oldest : t;
 			n++;
 		}
 	if (n > ENDED_PER_USER)
 		trigger_remove(oldest);
+}
+
+static struct trigger *find_settled(const struct trigger_list *all)
+{
+	struct trigger *t;
+
+	TAILQ_FOREACH (t, &all->triggers, link)
+		if (t->settled)
+			return t;
+	return NULL;
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *data)
+{
+	struct trigger_list *all = data;
+	struct trigger *t;
+
+	while ((t = find_settled(all))) {
+		t->settled = false;
+		drop_ended(all, ledger_owner(all->o.ledger, t->by.uid));
+	}
 }
 
 static void reply_all(struct trigger *t, json_object *(*make)(struct trigger *t))
@@ -135,7 +156,9 @@ void trigger_settle_end(struct trigger *t)
 	if (t->pending)
 		return;
 	reply_all(t, trigger_wire_reply);
-	drop_ended(t->all, t->by.uid);
+	/* The caller may still use triggers. */
+	t->settled = true;
+	event_active(t->all->sweep, EV_TIMEOUT, 0);
 }
 
 /* The source cannot watch the list: removes or disables the triggers that have not been in effect yet. */
@@ -275,10 +298,10 @@ void trigger_list_ended(void *data, struct target *target)
 		if (t->watched != w || t->ended)
 			continue;
 		trigger_count(t);
-		if (t->enabled && !t->end_hit)
+		if (t->enabled && !t->end_hit && !target->replaced)
 			hit_end(t, target);
 		/* How a process ended may be known only a moment later. */
-		if (target->ending.known || !trigger_of_end(t))
+		if (target->ending.known || target->replaced || !trigger_of_end(t))
 			trigger_settle_end(t);
 	}
 	watched_target_unref(w);
@@ -322,7 +345,8 @@ static int fill(struct trigger *t, const struct trigger_request *q, struct reaso
 	t->watched = find_watched(all, q->target);
 	if (t->watched)
 		watched_target_ref(t->watched);
-	else if ((rc = watched_target_new(all->o.base, all->o.capture_queue, q->target, &t->watched)) < 0)
+	else if ((rc = watched_target_new(all->o.base, all->o.turns, all->o.capture_queue, q->target,
+					  ledger_owner(all->o.ledger, q->target->owner), &t->watched)) < 0)
 		return rc;
 	t->watched->hit = on_hit;
 	t->watched->applied = on_applied;
@@ -376,8 +400,9 @@ int trigger_add(struct trigger_list *all, const struct trigger_request *q, struc
 		return rc;
 	}
 	insert_trigger(all, t);
-	log_info("trigger %u of uid %u watches process %d: %s", t->number, t->by.uid, (int)q->target->pid,
-		 esc(t->condition));
+	if (ledger_may_log(all->o.ledger, t->by.uid))
+		log_info("trigger %u of uid %u watches process %d: %s", t->number, t->by.uid, (int)q->target->pid,
+			 esc(t->condition));
 	trigger_report_change(all);
 	*ret = t;
 	return 0;
@@ -426,7 +451,9 @@ int trigger_list_new(const struct trigger_list_options *options, struct trigger_
 	TAILQ_INIT(&all->triggers);
 	LIST_INIT(&all->shots);
 	all->attached_tick = event_new(options->base, -1, EV_PERSIST, on_attached_tick, all);
-	if (!all->attached_tick || trigger_exec_new(options->base, &options->daemon->settings, &all->exec) < 0) {
+	all->sweep = event_new(options->base, -1, 0, on_sweep, all);
+	if (!all->attached_tick || !all->sweep ||
+	    trigger_exec_new(options->base, &options->daemon->settings, &all->exec) < 0) {
 		trigger_list_free(all);
 		return -ENOMEM;
 	}
@@ -446,6 +473,8 @@ struct trigger_list *trigger_list_free(struct trigger_list *all)
 	}
 	if (all->attached_tick)
 		event_free(all->attached_tick);
+	if (all->sweep)
+		event_free(all->sweep);
 	trigger_exec_free(all->exec);
 	free(all);
 	return NULL;

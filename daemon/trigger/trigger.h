@@ -18,6 +18,7 @@
 #include "daemon/call.h"
 #include "daemon/request.h"
 #include "daemon/spool.h"
+#include "daemon/turns.h"
 #include "daemon/target.h"
 #include "lib/trigger/trigger-spec.h"
 
@@ -90,6 +91,7 @@ struct trigger {
 	bool reported; /* the caller knows that it is in effect */
 	bool ended;    /* the target has ended, or all snapshots are taken */
 	bool end_hit;  /* the end of the process was a hit */
+	bool settled;  /* it has ended, and with it some that ended before may be dropped */
 	uint64_t hits;
 	/* Of each condition; with and, also those that were no hits of the trigger. */
 	uint64_t condition_hits[TRIGGER_CONDITIONS_MAX];
@@ -114,6 +116,7 @@ TAILQ_HEAD(trigger_head, trigger);
 struct trigger_list_options {
 	struct event_base *base;
 	struct ledger *ledger;
+	struct turns *turns;
 	struct workqueue *capture_queue;
 	struct request_list *requests;
 	struct spool *spool;

@@ -9,8 +9,8 @@
 
 enum {
 	TICK_MS = 10,
-	HITS_A_TURN = 256,
-	TURNS = EMU_HITS_MAX / HITS_A_TURN,
+	HITS_AT_ONCE = 64,
+	TURN_NS = 1000000,
 	APPLY_SECONDS = 2, /* how long threads may take to read a list */
 };
 
@@ -67,7 +67,7 @@ static void begin_op(struct ring_op *op)
 	w->changed = w->held = false;
 	w->setting = w->list;
 	w->why.text[0] = 0;
-	workqueue_submit_for(w->capture_queue, &w->work, w->target->uid);
+	workqueue_submit_for(w->capture_queue, &w->work, w->account);
 }
 
 static void start_op(struct watched_target *w)
@@ -97,20 +97,26 @@ void watched_target_release(struct watched_target *w)
 	start_op(w);
 }
 
-static size_t read_hits(struct watched_target *w)
+/* Passes hits to hit() until this time, CLOCK_MONOTONIC, as many as are kept at most. Returns whether there may be
+ * more. */
+static bool read_hits(struct watched_target *w, uint64_t until)
 {
-	struct emu_hit hits[HITS_A_TURN];
+	struct emu_hit hits[HITS_AT_ONCE];
 	size_t n, all = 0;
 
-	for (unsigned turn = 0; turn < TURNS; turn++) {
-		n = watching_of(w)->hits(w->target->ring.source, &w->cursor, hits, HITS_A_TURN);
-		for (size_t i = 0; i < n; i++)
+	do {
+		n = watching_of(w)->hits(w->target->ring.source, &w->cursor, hits, HITS_AT_ONCE);
+		for (size_t i = 0; i < n; i++) {
 			w->hit(w->data, w, &hits[i]);
+			if (now_ns(CLOCK_MONOTONIC) >= until) {
+				/* The others are read again. */
+				w->cursor = atomic_load(&hits[i].number);
+				return true;
+			}
+		}
 		all += n;
-		if (n < HITS_A_TURN)
-			break;
-	}
-	return all;
+	} while (n == HITS_AT_ONCE && all < EMU_HITS_MAX);
+	return n == HITS_AT_ONCE;
 }
 
 /* True if the list is in effect, or if there is no point in waiting for that. */
@@ -126,18 +132,21 @@ bool watched_target_settle(struct watched_target *w)
 {
 	bool settled = !watching_of(w) || watching_of(w)->settled(w->target->ring.source, w->target->gone_ns);
 
-	read_hits(w);
+	watched_target_ref(w);
+	if (watching_of(w))
+		read_hits(w, UINT64_MAX);
 	w->settling = !settled;
 	start_tick(w);
+	watched_target_unref(w);
 	return settled;
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *data)
+static void run_turn(struct turn *t)
 {
-	struct watched_target *w = watched_target_ref(data);
-	bool more = read_hits(w) > 0;
+	struct watched_target *w = watched_target_ref(container_of(t, struct watched_target, turn));
+	uint64_t cursor = w->cursor;
+	bool more = read_hits(w, now_ns(CLOCK_MONOTONIC) + TURN_NS);
 
-	w->ticking = false;
 	start_op(w);
 	if (w->changed_ns && !w->busy && !w->changed && is_applied(w)) {
 		w->changed_ns = 0;
@@ -146,23 +155,32 @@ static void on_tick(evutil_socket_t fd, short what, void *data)
 	if (!more && w->target->ring.state != RING_GONE) {
 		/* A hit before this is read now; each later one sends a notice. */
 		watching_of(w)->want(w->target->ring.source);
-		more = read_hits(w) > 0;
+		more = read_hits(w, now_ns(CLOCK_MONOTONIC) + TURN_NS);
 	}
 	if (w->settling && watched_target_settle(w))
 		w->settled(w->data, w);
-	if (more || w->changed_ns || w->changed || w->held)
+	if (more)
+		turns_wait(w->turns, &w->turn, w->account);
+	else if (w->cursor != cursor || w->changed_ns || w->changed || w->held)
 		start_tick(w);
 	watched_target_unref(w);
 }
 
-void watched_target_drain(struct watched_target *w)
+static void on_tick(evutil_socket_t fd, short what, void *data)
 {
-	read_hits(w);
-	start_tick(w);
+	struct watched_target *w = data;
+
+	w->ticking = false;
+	watched_target_drain(w);
 }
 
-int watched_target_new(struct event_base *base, struct workqueue *capture_queue, struct target *t,
-		       struct watched_target **ret)
+void watched_target_drain(struct watched_target *w)
+{
+	turns_wait(w->turns, &w->turn, w->account);
+}
+
+int watched_target_new(struct event_base *base, struct turns *turns, struct workqueue *capture_queue, struct target *t,
+		       uid_t account, struct watched_target **ret)
 {
 	struct watched_target *w = calloc(1, sizeof(*w));
 
@@ -175,9 +193,13 @@ int watched_target_new(struct event_base *base, struct workqueue *capture_queue,
 		return -ENOMEM;
 	}
 	w->target = target_ref(t);
+	w->turns = turns;
+	w->turn.run = run_turn;
+	w->account = account;
+	/* Hits before this are of no trigger. */
 	w->cursor = UINT64_MAX;
 	if (watching_of(w))
-		read_hits(w);
+		watching_of(w)->hits(t->ring.source, &w->cursor, NULL, 0);
 	w->capture_queue = capture_queue;
 	w->op.begin = begin_op;
 	w->work = (struct work){ run_op, op_ran };
@@ -195,6 +217,7 @@ struct watched_target *watched_target_unref(struct watched_target *w)
 {
 	if (!w || --w->refs)
 		return NULL;
+	turns_leave(w->turns, &w->turn);
 	event_free(w->tick);
 	target_unref(w->target);
 	free(w);

@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 
 #include "daemon/target.h"
+#include "daemon/turns.h"
 #include "daemon/workqueue.h"
 
 struct watched_target {
@@ -30,6 +31,9 @@ struct watched_target {
 	uint64_t changed_ns;
 	struct event *tick;
 	bool ticking;
+	struct turns *turns;
+	struct turn turn; /* to read hits */
+	uid_t account;    /* whose turn it is */
 	void (*hit)(void *data, struct watched_target *w, const struct emu_hit *h);
 	/* failure NULL: the list is in effect; else some changes since the last call are not, for this reason. */
 	void (*applied)(void *data, struct watched_target *w, const struct reason *failure);
@@ -41,9 +45,9 @@ struct watched_target {
 
 LIST_HEAD(watched_targets, watched_target);
 
-/* The caller sets hit, applied, settled and data. -ENOMEM. */
-int watched_target_new(struct event_base *base, struct workqueue *capture_queue, struct target *t,
-		       struct watched_target **ret);
+/* account: who is charged for it. The caller sets hit, applied, settled and data. -ENOMEM. */
+int watched_target_new(struct event_base *base, struct turns *turns, struct workqueue *capture_queue, struct target *t,
+		       uid_t account, struct watched_target **ret);
 struct watched_target *watched_target_ref(struct watched_target *w);
 struct watched_target *watched_target_unref(struct watched_target *w);
 
@@ -56,7 +60,7 @@ void watched_target_release(struct watched_target *w);
 /* Reads the hits of a process that has ended. False: some may be unread; settled() follows. */
 bool watched_target_settle(struct watched_target *w);
 
-/* Passes new hits to hit() now, and once more after a tick. */
+/* Has new hits passed to hit(), in a turn of the target's owner. */
 void watched_target_drain(struct watched_target *w);
 
 #endif

@@ -172,7 +172,8 @@ static void start_parts(void)
 	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
 		ledger.totals[k] = (struct ledger_total){ .most = LEDGER_UNLIMITED };
 	fuzz_require(workqueue_new(base, "capture", 0, &d.capture_queue) == 0 &&
-		     workqueue_new(base, "spool", 0, &d.spool_queue) == 0 && ledger_new(&ledger, &d.ledger) == 0);
+		     workqueue_new(base, "spool", 0, &d.spool_queue) == 0 && ledger_new(&ledger, &d.ledger) == 0 &&
+		     turns_new(base, d.ledger, &d.turns) == 0);
 	targets.ledger = spool.ledger = jobs.ledger = requests.ledger = d.ledger;
 	targets.capture_queue = units.capture_queue = requests.capture_queue = d.capture_queue;
 	spool.queue = jobs.spool_queue = requests.spool_queue = d.spool_queue;
@@ -188,6 +189,7 @@ static void start_lists(void)
 {
 	const struct trigger_list_options triggers = { .base = base,
 						       .ledger = d.ledger,
+						       .turns = d.turns,
 						       .capture_queue = d.capture_queue,
 						       .requests = d.requests,
 						       .spool = d.spool,

@@ -125,14 +125,19 @@ static size_t read_hits(struct capture_source *source, uint64_t *cursor, struct 
 	if (head - *cursor > EMU_HITS_MAX)
 		*cursor = head - EMU_HITS_MAX;
 	while (n < max && *cursor < head) {
-		uint64_t at = PLACE(s, hits) + *cursor % EMU_HITS_MAX * sizeof(*ret);
+		uint64_t at = *cursor % EMU_HITS_MAX, left = MIN(head - *cursor, EMU_HITS_MAX - at);
+		size_t some = MIN(max - n, left), kept = n;
 
-		if (emu_pread(s->memfd, &ret[n], sizeof(*ret), at) < 0)
+		if (emu_pread(s->memfd, &ret[n], some * sizeof(*ret), PLACE(s, hits) + at * sizeof(*ret)) < 0)
 			break;
-		/* A hit that is being written is the newest of its thread, and is read the next time. */
-		if (atomic_load(&ret[n].number) == 0 && head - *cursor < EMU_HITS_MAX / 2)
-			break;
-		n += atomic_load(&ret[n].number) == ++*cursor;
+		for (size_t i = n; i < n + some; i++) {
+			/* A hit that is being written is the newest of its thread, and is read the next time. */
+			if (atomic_load(&ret[i].number) == 0 && head - *cursor < EMU_HITS_MAX / 2)
+				return kept;
+			if (atomic_load(&ret[i].number) == ++*cursor)
+				memmove(&ret[kept++], &ret[i], sizeof(*ret));
+		}
+		n = kept;
 	}
 	return n;
 }
