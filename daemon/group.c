@@ -23,6 +23,7 @@ struct group_thaw {
 	struct work work;
 	struct workqueue *queue;
 	struct target *target;
+	uid_t account; /* whose turn it is */
 };
 
 static bool add_member(struct daemon *d, struct call *c, int64_t pid, struct snapshot_group *ret)
@@ -91,7 +92,7 @@ static void begin_thaw(struct ring_op *op)
 {
 	struct group_thaw *t = container_of(op, struct group_thaw, op);
 
-	workqueue_submit_for(t->queue, &t->work, t->target->uid);
+	workqueue_submit_for(t->queue, &t->work, t->account);
 }
 
 void group_release(struct daemon *d, pid_t pid, uid_t uid)
@@ -107,7 +108,8 @@ void group_release(struct daemon *d, pid_t pid, uid_t uid)
 	*t = (struct group_thaw){ .op = { .begin = begin_thaw },
 				  .work = { run_thaw, thaw_ran },
 				  .queue = d->capture_queue,
-				  .target = target_ref(target) };
+				  .target = target_ref(target),
+				  .account = ledger_owner(d->ledger, target->owner) };
 	if (ring_queue(&target->ring, &t->op) == 0)
 		return;
 	/* Copies wait for the ring, which continues after each. */
@@ -129,10 +131,13 @@ static void on_ended(void *data, enum request_result result, const struct snapsh
 
 		audit_done(&r->by, AUDIT_TAKE, &on);
 	} else {
-		log_info("process %d of a group has no snapshot: %s", (int)r->pid,
-			 reason                         ? esc(reason)
-			 : result == REQUEST_OVER_LIMIT ? "a limit of its user is reached"
-							: "it is not armed");
+		const struct audit_object on = { .pid = r->pid, .owner = (uid_t)-1 };
+
+		if (result == REQUEST_OVER_LIMIT)
+			audit_limit(&r->by, AUDIT_TAKE, &on, limit);
+		else if (ledger_may_log(r->daemon->ledger, r->by.uid))
+			log_info("process %d of a group has no snapshot: %s", (int)r->pid,
+				 reason ? esc(reason) : "it is not armed");
 		group_release(r->daemon, r->pid, r->by.uid);
 	}
 	free(r);

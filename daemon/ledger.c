@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "daemon/ledger.h"
+#include "lib/base/log.h"
 #include "lib/base/util.h"
 
 /* Of one person: a user and all uids that belong to it. */
@@ -16,6 +17,8 @@ struct ledger_account {
 	struct ledger_limits limits;
 	uint64_t used[LEDGER_KINDS];     /* of a rate: at the time since, in parts of a window */
 	uint64_t since_ns[LEDGER_KINDS]; /* CLOCK_MONOTONIC; of rates only */
+	uint64_t logs_ns;                /* CLOCK_MONOTONIC; when the minute of the log began */
+	unsigned lines;                  /* of the log in this minute */
 };
 
 /* The use of one uid. It exists as long as the uid holds something, or its account has used a rate. */
@@ -58,6 +61,10 @@ static const struct {
 	[LEDGER_DECODER] = { "decoder", "decode-seconds-per-hour", "decode-seconds-per-hour", 1000, 3600000000000u },
 };
 
+enum { LINES_A_MINUTE = 30 };
+
+static const uint64_t log_minute_ns = 60000000000u;
+
 int ledger_new(const struct ledger_options *options, struct ledger **ret)
 {
 	struct ledger *l = calloc(1, sizeof(*l));
@@ -92,6 +99,8 @@ static uint64_t account_used(const struct ledger_account *a, enum ledger_kind ki
 
 static bool has_used_rates(const struct ledger_account *a)
 {
+	if (a->lines && now_ns(CLOCK_MONOTONIC) - a->logs_ns < log_minute_ns)
+		return true;
 	for (enum ledger_kind k = LEDGER_RATES; k < LEDGER_KINDS; k++)
 		if (a->used[k] && rate_used(a, k))
 			return true;
@@ -378,6 +387,25 @@ int ledger_spend(struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t am
 	a->used[kind] = rate_used(a, kind) + amount;
 	a->since_ns[kind] = now_ns(CLOCK_MONOTONIC);
 	return 0;
+}
+
+bool ledger_may_log(struct ledger *l, uid_t uid)
+{
+	struct ledger_account *a = account_get(l, ledger_owner(l, uid));
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+	if (!a)
+		return false;
+	if (!a->lines || now - a->logs_ns >= log_minute_ns) {
+		a->logs_ns = now;
+		a->lines = 0;
+	}
+	if (a->lines > LINES_A_MINUTE)
+		return false;
+	if (a->lines++ < LINES_A_MINUTE)
+		return true;
+	log_notice("more about what uid %u is refused, or what fails, is not logged in this minute", a->uid);
+	return false;
 }
 
 int ledger_check(struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t amount,

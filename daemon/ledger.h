@@ -115,6 +115,12 @@ struct charge ledger_take(struct charge *c);
 int ledger_spend(struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t amount,
 		 struct ledger_refusal *ret_refusal);
 
+/*
+ * Counts a line of the log about what a user does. False: the user has had enough of them in this minute, which is the
+ * last line.
+ */
+bool ledger_may_log(struct ledger *l, uid_t uid);
+
 /* Checks whether an amount would be refused, without charging it. */
 int ledger_check(struct ledger *l, uid_t uid, enum ledger_kind kind, uint64_t amount,
 		 struct ledger_refusal *ret_refusal);

@@ -19,12 +19,15 @@
 
 enum { BACKLOG = 64, PAUSE_MS = 200 };
 
+static const uint64_t log_ns = 60000000000u; /* between two lines about failures */
+
 struct listener {
 	void (*accepted)(void *data, int fd, const struct listener_peer *peer);
 	void *data;
 	int fd;
 	bool passed; /* systemd keeps the socket and its path */
 	struct event *accept, *retry;
+	uint64_t failed_ns; /* when a connection could not be accepted, CLOCK_MONOTONIC; 0: never */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
@@ -121,8 +124,9 @@ static void on_accept(evutil_socket_t fd, short what, void *data)
 			l->accepted(l->data, client, &peer);
 	} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 		/* The connection stays in the backlog, so that an immediate retry would only spin. */
-		log_warning("cannot accept a connection at %s: %s; retrying in %d ms", l->path, strerror(errno),
-			    PAUSE_MS);
+		if (!l->failed_ns || now_ns(CLOCK_MONOTONIC) - l->failed_ns > log_ns)
+			log_warning("cannot accept connections at %s: %s; retrying", l->path, strerror(errno));
+		l->failed_ns = now_ns(CLOCK_MONOTONIC);
 		event_del(l->accept);
 		event_add(l->retry, &pause);
 	}

@@ -75,29 +75,31 @@ int symbol_cache_find(struct symbol_cache *c, uid_t uid, const char *key)
 	return one->fd;
 }
 
-static uint64_t bytes_of_user(const struct symbol_cache *c, uid_t uid)
+/* Returns the bytes of a user's tables, or their number. */
+static uint64_t use_of_user(const struct symbol_cache *c, uid_t uid, bool bytes)
 {
 	const struct cached_table *one;
-	uint64_t bytes = 0;
+	uint64_t use = 0;
 
 	TAILQ_FOREACH (one, &c->list, link)
-		bytes += one->uid == uid ? one->size : 0;
-	return bytes;
+		if (one->uid == uid)
+			use += bytes ? one->size : 1;
+	return use;
 }
 
-/* Returns the least recently used table of the user whose tables are largest together. */
+/* Returns the least recently used table of the user who has most of what is scarce. */
 static struct cached_table *symbol_cache_victim(struct symbol_cache *c)
 {
 	struct cached_table *one, *found = NULL;
 	uint64_t most = 0;
 
 	TAILQ_FOREACH_REVERSE (one, &c->list, table_list, link) {
-		uint64_t bytes = found && one->uid == found->uid ? 0 : bytes_of_user(c, one->uid);
+		uint64_t use = found && one->uid == found->uid ? 0 : use_of_user(c, one->uid, c->bytes > c->most);
 
-		if (found && bytes <= most)
+		if (found && use <= most)
 			continue;
 		found = one;
-		most = bytes;
+		most = use;
 	}
 	return found;
 }

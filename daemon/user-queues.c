@@ -123,7 +123,8 @@ void user_queues_submit(struct user_queues *all, uid_t uid, struct user_work *w)
 	w->uid = uid;
 	if (try_submit(all, w))
 		return;
-	log_warning("too many file systems of users block csightd: files of uid %u wait", uid);
+	if (STAILQ_EMPTY(&all->waiting))
+		log_warning("too many file systems of users block csightd: files of uid %u, and others, wait", uid);
 	STAILQ_INSERT_TAIL(&all->waiting, w, link);
 	event_add(all->sweep, &now);
 }

@@ -148,6 +148,14 @@ static void report_taken(const struct trigger_shot *shot, const struct snapshot 
 	audit_done(&shot->by, AUDIT_TAKE, &on);
 }
 
+static void report_refused(const struct trigger_shot *shot, const struct ledger_refusal *limit)
+{
+	const struct target *t = shot->watched->target;
+	const struct audit_object on = { .pid = t->pid, .owner = t->owner, .name = t->name };
+
+	audit_limit(&shot->by, AUDIT_TAKE, &on, limit);
+}
+
 static void on_request_ended(void *data, enum request_result result, const struct snapshot *s, const char *reason,
 			     const struct ledger_refusal *limit)
 {
@@ -167,6 +175,8 @@ static void on_request_ended(void *data, enum request_result result, const struc
 			trigger_report_change(t->all);
 		return; /* until it is decoded */
 	}
+	if (result == REQUEST_OVER_LIMIT)
+		report_refused(shot, limit);
 	if (t) {
 		t->outcomes[TRIGGER_TAKEN]--;
 		t->outcomes[result == REQUEST_OVER_LIMIT ? TRIGGER_OVER_LIMIT : TRIGGER_FAILED]++;

@@ -13,15 +13,16 @@ import array, ctypes, errno, fcntl, json, mmap, os, select, signal, socket, stru
 
 ATTACKER, VICTIM = 61001, 61002
 MAGIC, VERSION = 0x00314d4554455343, 3
-HELLO, WELCOME, FILE = 1, 2, 3
+HELLO, WELCOME, FILE, HITS = 1, 2, 3, 4
 SLOT = struct.Struct("<4I16s8Q24x")
 RUNNING, IDLE = 1, 2
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def become(uid):
-    """Acts as a user for good, as `su` does, and gains nothing from setuid programs."""
-    libc.prctl(38, 1, 0, 0, 0)
+def become(uid, setuid=False):
+    """Acts as a user for good, as `su` does, and unless setuid gains nothing from setuid programs."""
+    if not setuid:
+        libc.prctl(38, 1, 0, 0, 0)
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
@@ -78,6 +79,9 @@ def record_map(path, file=0, inode=1, time_ns=0, addr=1 << 20):
 # Of struct emu_header, by version; of struct emu_watching.
 HEAD_SIZES = {1: 8360, 2: 8376, 3: 8384}
 WATCHING_SIZE = 119840
+# In struct emu_watching behind the header of version 3: the number of hits, and the ring of them.
+N_HITS = 8384 + 16 + 512 + 64 * 48 + 8 + 64 * 24
+HIT, HITS_MAX = struct.Struct("<QIIIIQQQII"), 2048
 
 
 class Program:
@@ -116,6 +120,15 @@ class Program:
         self.send(HELLO, 0, self.fd)
         got = self.s.recv(64)
         return struct.unpack("<QIIq", got)[3] if got else None
+
+    def map(self):
+        self.memory = mmap.mmap(self.fd, 0)
+
+    def put_hit(self, n, number, watch, trigger):
+        HIT.pack_into(self.memory, N_HITS + 8 + n * HIT.size, number, watch, trigger, 0, 0, 0, 0, time.monotonic_ns(), 0, 0)
+
+    def put_hits(self, n):
+        struct.pack_into("<Q", self.memory, N_HITS, n)
 
     def send(self, kind, value, *fds):
         socket.send_fds(self.s, [struct.pack("<QIIq", MAGIC, self.version, kind, value)], fds)
@@ -320,6 +333,13 @@ class Attack:
                     all.remove(c)
             time.sleep(1)
 
+    def unfinished(self, ready):
+        """A message that never ends."""
+        c = Client(self.path)
+        c.s.sendall(b"{")
+        ready({"reply": c.receive(60)["error"]})
+        signal.pause()
+
     def fuse(self, ready, n=1100):
         """Files of a file system in user space that answers no close of them."""
         Silent(self.device, self.where, {Silent.FLUSH})
@@ -362,6 +382,198 @@ class Attack:
             if not told and time.monotonic() > end:
                 told = True
                 ready({"sent": sent, "refused": refused})
+
+
+    def waiting_program(self, then=lambda p: None):
+        """A target that calls then() once it gets a byte, and ends."""
+        said, say = os.pipe()
+        wait, go = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(go)
+            libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+            p = Program(self.path, threads=0, rings=1)
+            os.write(say, b"%d" % p.hello())
+            os.read(wait, 1)
+            then(p)
+            os._exit(0)
+        for fd in say, wait:
+            os.close(fd)
+        assert os.read(said, 16) == b"0"
+        os.close(said)
+        return pid, go
+
+    def end(self, pid, go):
+        os.write(go, b"x")
+        os.close(go)
+        os.waitpid(pid, 0)
+
+    def forgotten(self, ready):
+        """Calls about the oldest process that has ended, while others end or execute a setuid program, and take its place."""
+        def change_user(p):
+            os.dup2(os.open("/dev/null", os.O_RDWR), 0)
+            os.dup2(0, 1)
+            os.dup2(0, 2)
+            os.set_inheritable(p.s.fileno(), True)
+            os.execv("/bin/su", ["su", "-c", "true"])
+
+        def ask(pid, live):
+            libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+            self.repeat(4, "Snapshot", lambda: {"pid": pid, "noArm": True, "noWait": True, "with": [live] * 250}, 2)
+        rounds = 0
+        for _ in range(4):
+            for _ in range(8):
+                self.end(*self.waiting_program())
+            first = next(t["pid"] for t in call(self.path, "ListTargets")["parameters"]["targets"] if not t["running"])
+            other, live = self.waiting_program(change_user), self.waiting_program()
+            asking = os.fork()
+            if asking == 0:
+                ask(first, live[0])
+            time.sleep(0.1)
+            os.write(other[1], b"x")
+            time.sleep(0.3)
+            os.kill(asking, signal.SIGKILL)
+            os.waitpid(asking, 0)
+            os.waitpid(other[0], 0)
+            self.end(*live)
+            rounds += call(self.path, "Status", timeout=10).get("error") is None
+        ready({"rounds": rounds})
+        signal.pause()
+
+    def endings(self, ready):
+        """A trigger that ends with its process, as the oldest of more that have ended than are kept."""
+        first = self.waiting_program()
+        c = Client(self.path)
+        got = [c.call("Watch", {"pid": first[0], "trigger": "exit"}).get("error")]
+        other = self.waiting_program()
+        got += [c.call("Watch", {"pid": other[0], "trigger": "exit"}).get("error") for _ in range(17)]
+        self.end(*other)
+        time.sleep(1)
+        self.end(*first)
+        time.sleep(1)
+        left = c.call("ListTriggers").get("parameters", {}).get("triggers", [])
+        ready({"refused": [e for e in got if e], "left": [t["state"] for t in left]})
+        signal.pause()
+
+    def replaced(self, ready):
+        """Hits of a trigger that arrive while its process registers again, so that its target has just ended."""
+        p, c = Program(self.path, threads=0, rings=1), Client(self.path)
+        p.map()
+        p.hello()
+        trigger = c.call("Watch", {"pid": os.getpid(), "trigger": "crash or signal SIGHUP"})["parameters"]["trigger"]["id"]
+        last = 1 << 40
+        for n in range(HITS_MAX):
+            p.put_hit(n, 1 << 60, 0, 0)
+        for n in range(256):
+            p.put_hit(n, last + n + 1, 0, trigger)
+        flag = mmap.mmap(-1, 4096)
+        if os.fork() == 0:
+            libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+            while True:
+                try:
+                    p.send(HITS, 0)
+                except OSError:
+                    os._exit(0)
+        if os.fork() == 0:
+            libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+            n = 0
+            while not flag[0]:
+                n += HITS_MAX
+                p.put_hits(n)
+            p.put_hits(last + 256)
+            os._exit(0)
+        time.sleep(0.5)
+        again = Program(self.path, threads=0, rings=1)
+        again.map()
+
+        def when_it_is_read():
+            while again.memory[8384] == 0:
+                pass
+            time.sleep(0.005)
+            flag[0] = 1
+        t = threading.Thread(target=when_it_is_read)
+        t.start()
+        rc = again.hello()
+        t.join()
+        time.sleep(1)
+        left = c.call("ListTriggers").get("parameters", {}).get("triggers", [])
+        ready({"hello": rc, "left": [t["state"] for t in left if t["id"] == trigger]})
+        signal.pause()
+
+    def hits(self, ready):
+        """Programs that report as many hits as their rings hold, with each of their messages."""
+        def then(p):
+            p.map()
+            call(self.path, "Watch", {"pid": os.getpid(), "trigger": "signal SIGHUP"})
+            for n in range(HITS_MAX):
+                p.put_hit(n, 1 << 60, 0, 0)
+            n = 0
+            while True:
+                n += HITS_MAX
+                p.put_hits(n)
+                p.send(HITS, 0)
+        ready({"targets": len(self.programs(64, then, threads=0, rings=1))})
+        signal.pause()
+
+    def tree(self, depth, leaves):
+        """A process, below others, that has many targets as children."""
+        r, w = os.pipe()
+        if os.fork() == 0:
+            libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+            for _ in range(depth):
+                if os.fork():
+                    signal.pause()
+                libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+            os.write(w, b"%d" % len(self.programs(leaves, rings=1)))
+            signal.pause()
+        os.close(w)
+        return int(os.read(r, 16))
+
+    def group(self, ready):
+        """64 hits at once of triggers of a tree of processes, where many others are deep in another tree."""
+        targets, triggers = self.tree(62, 250), []
+        p, c = Program(self.path, rings=1), Client(self.path)
+        p.map()
+        p.hello()
+        for _ in range(64):
+            got = c.call("Watch", {"pid": os.getpid(), "trigger": "signal SIGHUP group tree"})
+            triggers.append(got["parameters"]["trigger"]["id"])
+        for n, trigger in enumerate(triggers):
+            p.put_hit(n, n + 1, n, trigger)
+        p.put_hits(len(triggers))
+        p.send(HITS, 0)
+        ready({"targets": targets})
+        signal.pause()
+
+    def rules(self, ready):
+        """Standing targets of many trees, set and removed without end, while many targets are deep in another tree."""
+        targets, roots, c = self.tree(200, 250), [], Client(self.path)
+        for _ in range(8):
+            pid = os.fork()
+            if pid == 0:
+                libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+                signal.pause()
+            roots.append(pid)
+        ready({"targets": targets})
+        while True:
+            ids = [c.call("ArmStanding", {"rule": {"tree": pid}})["parameters"]["standing"]["id"] for pid in roots]
+            for i in ids:
+                c.call("DisarmStanding", {"id": i})
+
+    def refusals(self, ready):
+        """Registrations that are refused, and snapshots that fail."""
+        pid, go = self.waiting_program()
+        self.end(pid, go)
+        c = Client(self.path)
+        for n in range(1 << 30):
+            s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            s.connect(self.path + ".emu")
+            s.send(struct.pack("<QIIq", MAGIC, 99, 1, 0))
+            s.recv(64)
+            s.close()
+            c.call("Snapshot", {"pid": pid, "noArm": True})
+            if n == 300:
+                ready({"refused": n})
 
 
 def facts_of(pid):
@@ -433,7 +645,7 @@ def run(path, daemon, name, device, where, seconds=1.0):
     version = version_of(path)
 
     def attack(say):
-        become(ATTACKER)
+        become(ATTACKER, setuid=name == "forgotten")
         getattr(Attack(path, version, device, where), name)(say)
     attacker, said = start(attack)
     b, got = start(lambda say: victim(path, version, seconds, say))

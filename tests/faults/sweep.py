@@ -91,7 +91,7 @@ RARE = (
     "begin_write < deliver_finished",
 )
 # How often all steps are tried for a site that none has reached.
-ROUNDS = 5
+ROUNDS = 12
 
 
 def log(text):
