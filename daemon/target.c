@@ -689,6 +689,20 @@ static void state_change_ran(struct work *w)
 	target_unref(t);
 }
 
+/* Root is limited by what the machine has. */
+static struct capture_share share_of(const struct target *t)
+{
+	struct ledger *l = t->all->o.ledger;
+	struct capture_share s = { .account = ledger_owner(l, t->owner) };
+
+	if (s.account != 0) {
+		s.rings = ledger_limit(l, s.account, LEDGER_RINGS);
+		s.descriptors = ledger_limit(l, s.account, LEDGER_DESCRIPTORS);
+		s.divided = t->all->o.settings->system;
+	}
+	return s;
+}
+
 static void state_change_begin(struct ring_op *op)
 {
 	struct state_change *c = container_of(op, struct state_change, op);
@@ -702,8 +716,8 @@ static void state_change_begin(struct ring_op *op)
 		return;
 	}
 	ring_move(r, c->through);
-	workqueue_submit_for(c->target->all->o.capture_queue, &c->work,
-			     ledger_owner(c->target->all->o.ledger, c->target->uid));
+	r->source->share = share_of(c->target);
+	workqueue_submit_for(c->target->all->o.capture_queue, &c->work, r->source->share.account);
 }
 
 static void state_change_queue(struct target *t, const struct state_change *wanted)

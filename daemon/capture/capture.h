@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "lib/base/buf.h"
 #include "lib/base/ending.h"
@@ -20,9 +21,17 @@ enum { CAPTURE_NAME_SIZE = 17, CAPTURE_MISSING_MAX = 64 << 10 };
 
 struct capture_ops;
 
+/* What the sources of one account may have together. */
+struct capture_share {
+	uid_t account;
+	uint64_t rings, descriptors; /* bytes of rings, and descriptors; 0: without a limit */
+	bool divided;                /* it gets at most half of the rings that others leave */
+};
+
 /* One source of trace: a target of a backend. A backend embeds this as the first member of its own struct. */
 struct capture_source {
 	const struct capture_ops *ops;
+	struct capture_share share; /* set before arm() */
 };
 
 /* What a ring keeps: its newest trace, or the first, after which recording stops. ANY: the default, or what there is.

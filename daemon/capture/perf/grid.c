@@ -160,6 +160,24 @@ static int add_tid(struct tid_list *t, uint32_t tid)
 	return rc;
 }
 
+size_t grid_events(const struct grid *g)
+{
+	return g->plan ? g->plan->n_cpus + g->n_fds + g->n_switch_fds : 0;
+}
+
+/* -EMFILE: the events of one thread more are beyond the limit of its user. */
+static int check_room(const struct grid_opening *o)
+{
+	size_t most = o->grid->plan->most_events, has = grid_events(o->grid);
+
+	if (!most || has + o->end - o->first <= most)
+		return 0;
+	return reason_set(o->why, -EMFILE,
+			  "its threads need more than the %zu descriptors that its user may still have: two for each "
+			  "thread on each of %zu CPUs (files-per-user)",
+			  most, o->grid->plan->n_cpus);
+}
+
 /*
  * A thread created by a traced thread has inherited its events, and the kernel refuses another one with EBUSY. The
  * error is the same if another session traces the process, but then it affects the first event already.
@@ -168,7 +186,7 @@ static int open_thread(const struct grid_opening *o, uint32_t tid)
 {
 	struct grid *g = o->grid;
 	bool any = false;
-	int rc = 0;
+	int rc = check_room(o);
 
 	for (size_t n = o->first; n < o->end && rc >= 0; n++) {
 		rc = open_trace_event(o, n, tid);
@@ -187,7 +205,7 @@ static int open_thread(const struct grid_opening *o, uint32_t tid)
 static int open_thread_switches(const struct grid_opening *o, uint32_t tid)
 {
 	const struct grid *g = o->grid;
-	int rc = 0;
+	int rc = check_room(o);
 
 	for (size_t n = o->first; n < o->end && rc == 0; n++)
 		if (g->rings[n].fd >= 0)

@@ -59,6 +59,9 @@ int grid_hold_events(struct grid *g);
 void grid_record_switches(struct grid *g, struct thread_table *threads);
 void grid_close(struct grid *g);
 
+/* Returns the number of events that are open. */
+size_t grid_events(const struct grid *g);
+
 /* Opens events on CPUs that have become available. */
 int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why);
 

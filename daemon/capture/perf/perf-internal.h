@@ -60,6 +60,7 @@ struct perf_target {
 	struct capture_thread *threads;
 	size_t n_threads;
 	uint64_t held, memory, code_memory; /* code_memory: the part of memory that a copy's log is made of */
+	uint64_t log_memory;                /* the part that is the replay log */
 	uint64_t shared_memory;             /* of the shared sinks' rings, which are larger than ring-size at times */
 	struct reason trouble;
 	struct buf missing;
@@ -189,6 +190,12 @@ void perf_watch_drain(struct perf_target *s);
 bool perf_watch_polls(const struct perf_target *s);
 /* Returns since when a hit has stopped tracing, CLOCK_MONOTONIC; 0: none has. perf_watch_thaw() continues tracing. */
 uint64_t perf_watch_held(const struct perf_target *s);
+
+/* Returns the number of events that watch the target. */
+size_t perf_watch_events(const struct perf_target *s);
+
+/* Returns how many events more the user of the target may have; at least 1. */
+size_t perf_target_events_left(const struct perf_target *s);
 void perf_watch_thaw(struct perf_target *s);
 extern const struct capture_watching perf_watching;
 

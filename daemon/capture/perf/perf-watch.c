@@ -124,7 +124,9 @@ static int check_owner(const struct perf_target *s, struct reason *why)
 static int open_slot(struct perf_target *s, uint32_t slot, struct reason *why)
 {
 	_cleanup_free_ uint32_t *cpus = calloc(s->m->topology->n_cpus + 1, sizeof(*cpus));
-	struct watch_opening o = { .pid = s->pid, .cpus = cpus, .poll_fd = s->m->poll_fd };
+	struct watch_opening o = {
+		.pid = s->pid, .cpus = cpus, .poll_fd = s->m->poll_fd, .most = perf_target_events_left(s)
+	};
 	struct watch_slot *is = &s->watch->slots[slot];
 	struct watch_specs specs = { 0 };
 	int rc = cpus ? 0 : -ENOMEM;
@@ -483,6 +485,16 @@ void perf_watch_drain(struct perf_target *s)
 bool perf_watch_polls(const struct perf_target *s)
 {
 	return s->watch && s->watch->n_switches && !s->lost && !s->thread_table.ended;
+}
+
+size_t perf_watch_events(const struct perf_target *s)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; s->watch && i < EMU_WATCHES_MAX; i++)
+		if (s->watch->slots[i].events)
+			n += watch_events_count(s->watch->slots[i].events);
+	return n;
 }
 
 uint64_t perf_watch_held(const struct perf_target *s)

@@ -360,8 +360,14 @@ static int choose_sizes(const struct topology *t, const struct plan_settings *s,
 	for (;; size /= 2) {
 		choose_collectors(t, p, size);
 		sum_sizes(p);
-		if (p->memory + use->memory <= s->memory)
+		if (p->memory + use->memory <= s->memory && (p->shared || !use->most || p->memory <= use->most))
 			break;
+		if (size == PLAN_AUX_MIN && p->memory + use->memory <= s->memory)
+			return reason_set(why, -ENOSPC,
+					  "rings on %zu CPUs require at least %llu KiB, and its user may have %llu KiB "
+					  "more (rings-per-user, or half of what others leave of rings-max)",
+					  p->n_cpus, (unsigned long long)p->memory >> 10,
+					  (unsigned long long)use->most >> 10);
 		if (size == PLAN_AUX_MIN)
 			return reason_set(why, -ENOSPC,
 					  "rings on %zu CPUs require at least %llu KiB; other targets use %llu KiB, "
@@ -371,7 +377,9 @@ static int choose_sizes(const struct topology *t, const struct plan_settings *s,
 	}
 	if (size < wanted)
 		add_missing(
-		    p, "rings have %llu KiB per CPU instead of %llu KiB: the memory for rings is limited (rings-max)",
+		    p,
+		    "rings have %llu KiB per CPU instead of %llu KiB: the memory for rings is limited (rings-max, "
+		    "rings-per-user)",
 		    (unsigned long long)size >> 10, (unsigned long long)wanted >> 10);
 	return 0;
 }
@@ -435,6 +443,7 @@ int plan_make(const struct topology *t, const struct plan_settings *s, const str
 	if (!p)
 		return -ENOMEM;
 	p->missing.limit = CAPTURE_MISSING_MAX;
+	p->most_events = use->most_events;
 	rc = fill_plan(t, s, use, target, p, why);
 	if (rc < 0) {
 		if (rc == -ENOMEM)

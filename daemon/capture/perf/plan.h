@@ -34,6 +34,8 @@ struct plan;
 struct plan_use {
 	uint64_t memory;          /* used by the rings of other targets, bytes */
 	unsigned n_private;       /* other targets with rings of their own */
+	uint64_t most;            /* bytes that the plan's user may still have; 0: not limited */
+	size_t most_events;       /* the same of events; 0: not limited */
 	const struct plan *arena; /* the arena in use for other targets, or NULL */
 };
 
@@ -65,6 +67,7 @@ struct plan {
 	struct plan_cpu *cpus;
 	size_t n_cpus;
 	uint64_t memory;    /* of all buffers, bytes */
+	size_t most_events; /* as in struct plan_use */
 	struct buf missing; /* texts, each terminated by NUL: requests that could not be met */
 };
 

@@ -9,7 +9,7 @@
 #include "daemon/capture/perf/replay-log.h"
 #include "lib/base/util.h"
 
-enum { REPLAY_MAGIC = 0x4a534331, ABOUT_MAX = 60 << 10, HEAD_SIZE = 64 << 10, ROOM = 8 << 20 };
+enum { REPLAY_MAGIC = 0x4a534331, ABOUT_MAX = 60 << 10, HEAD_SIZE = 64 << 10, ROOM = REPLAY_LOG_SIZE - HEAD_SIZE };
 
 /* The head of the memory; the entries are a ring at HEAD_SIZE. Positions count all bytes ever written to that. */
 struct replay_head {
@@ -40,13 +40,13 @@ _Static_assert(sizeof(struct replay_head) <= HEAD_SIZE, "the head has space");
 static int map_log(int fd, struct replay_log **ret)
 {
 	struct replay_log *j = calloc(1, sizeof(*j));
-	void *map = mmap(NULL, HEAD_SIZE + ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *map = mmap(NULL, REPLAY_LOG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (!j || map == MAP_FAILED) {
 		int rc = j ? -errno : -ENOMEM;
 
 		if (map != MAP_FAILED)
-			munmap(map, HEAD_SIZE + ROOM);
+			munmap(map, REPLAY_LOG_SIZE);
 		free(j);
 		return rc;
 	}
@@ -65,7 +65,7 @@ int replay_log_new(uint64_t armed_at, const void *about, size_t about_size, stru
 
 	if (about_size > ABOUT_MAX)
 		return -E2BIG;
-	if (fd < 0 || ftruncate(fd, HEAD_SIZE + ROOM) < 0 ||
+	if (fd < 0 || ftruncate(fd, REPLAY_LOG_SIZE) < 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return -errno;
 	rc = map_log(fd, &j);
@@ -118,7 +118,7 @@ int replay_log_open(int *fd, const void *about, size_t about_size, struct replay
 	struct stat st;
 	int seals = fcntl(*fd, F_GET_SEALS), rc;
 
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(*fd, &st) < 0 || st.st_size != HEAD_SIZE + ROOM)
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(*fd, &st) < 0 || st.st_size != REPLAY_LOG_SIZE)
 		return -EBADMSG;
 	rc = map_log(*fd, &j);
 	if (rc < 0)
@@ -140,7 +140,7 @@ struct replay_log *replay_log_free(struct replay_log *j)
 {
 	if (!j)
 		return NULL;
-	munmap(j->head, HEAD_SIZE + ROOM);
+	munmap(j->head, REPLAY_LOG_SIZE);
 	closep(&j->fd);
 	free(j);
 	return NULL;

@@ -13,6 +13,8 @@
 
 struct replay_log;
 
+enum { REPLAY_LOG_SIZE = (8 << 20) + (64 << 10) }; /* bytes of memory */
+
 /* The place of an entry: the number of the ring that its records are from, or one of these. */
 enum {
 	REPLAY_RECORD = UINT32_MAX,    /* one record of the sideband */

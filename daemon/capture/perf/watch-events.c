@@ -45,6 +45,7 @@ struct watch_ring {
 
 struct watch_events {
 	struct watch_specs specs;
+	size_t most; /* events */
 	struct watch_ring *rings;
 	size_t n_rings;
 	struct watch_event *list; /* in order of their ids */
@@ -66,6 +67,14 @@ struct tids {
 	size_t n, room;
 };
 
+static int compare_tids(const void *left, const void *right)
+{
+	const uint32_t *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+/* In order. */
 static int read_tids(pid_t pid, struct tids *ret)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
@@ -85,15 +94,14 @@ static int read_tids(pid_t pid, struct tids *ret)
 		if (tid)
 			ret->list[ret->n++] = tid;
 	}
+	if (ret->n)
+		qsort(ret->list, ret->n, sizeof(*ret->list), compare_tids);
 	return 0;
 }
 
 static bool has_tid(const struct tids *t, uint32_t tid)
 {
-	for (size_t i = 0; i < t->n; i++)
-		if (t->list[i] == tid)
-			return true;
-	return false;
+	return t->n && bsearch(&tid, t->list, t->n, sizeof(*t->list), compare_tids);
 }
 
 static bool has_registers(const struct watch_spec *s)
@@ -182,8 +190,11 @@ static int open_thread(struct watch_events *e, uint32_t tid, struct reason *why)
 {
 	int rc = 0;
 
-	if (e->n > EVENTS_MAX)
-		return reason_set(why, -E2BIG, "the process has too many threads on this number of CPUs to be watched");
+	if (watch_events_count(e) + e->specs.n * e->n_rings > e->most)
+		return reason_set(why, -E2BIG,
+				  "the process has too many threads on this number of CPUs to be watched: its user may "
+				  "have %zu descriptors more (files-per-user), of %d in one watch",
+				  e->most, EVENTS_MAX);
 	for (size_t i = 0; i < e->specs.n; i++)
 		for (size_t n = 0; n < e->n_rings; n++) {
 			rc = open_one(e, &e->rings[n], &e->specs.list[i], tid, why);
@@ -267,6 +278,7 @@ int watch_events_open(const struct watch_opening *o, struct watch_specs *specs, 
 	if (!e)
 		return -ENOMEM;
 	e->specs = *specs;
+	e->most = MIN(o->most, (size_t)EVENTS_MAX);
 	e->rings = calloc(o->n_cpus + 1, sizeof(*e->rings));
 	if (!e->rings)
 		rc = -ENOMEM;
@@ -301,6 +313,11 @@ struct watch_events *watch_events_free(struct watch_events *e)
 	free(e->list);
 	free(e);
 	return NULL;
+}
+
+size_t watch_events_count(const struct watch_events *e)
+{
+	return e->n + e->n_rings;
 }
 
 void watch_events_enable(struct watch_events *e, bool enabled)

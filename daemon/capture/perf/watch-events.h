@@ -26,6 +26,7 @@ struct watch_opening {
 	const uint32_t *cpus; /* that are online */
 	size_t n_cpus;
 	int poll_fd; /* becomes readable at a hit */
+	size_t most; /* events that its user may still have */
 };
 
 /*
@@ -36,6 +37,9 @@ int watch_events_open(const struct watch_opening *o, struct watch_specs *specs, 
 		      struct reason *why);
 struct watch_events *watch_events_free(struct watch_events *e);
 void watch_events_enable(struct watch_events *e, bool enabled);
+
+/* Returns the number of events that are open. */
+size_t watch_events_count(const struct watch_events *e);
 
 /*
  * Passes on the samples of n lists of events, of which some may be NULL, in the order of their times; without
