@@ -117,8 +117,9 @@ class Load:
 
     def step(self):
         u = self.random.choice(self.users)
-        self.random.choice((self.connect, self.connect, self.disconnect, self.begin, self.end_program, self.snapshot,
-                            self.snapshot, self.remove))(u)
+        steps = [self.connect, self.disconnect, self.begin, self.end_program, self.snapshot, self.snapshot, self.remove]
+        # A long load stays below the limit of all connections, where idle ones would be closed for others.
+        self.random.choice(steps if self.options.seconds else steps + [self.connect])(u)
 
     def statement(self):
         """What Status says of each user, when nothing is under way."""
