@@ -14,7 +14,6 @@ enum {
 	DESCRIPTORS_OWN = 256,    /* of the daemon itself */
 	CONNECTIONS_OF_ROOT = 32, /* that others cannot take */
 	TARGET_DESCRIPTORS = 4,   /* of the daemon for each target, besides its files */
-	DESCRIPTOR_PARTS = 8,     /* connections take one part of so many of all descriptors at most, targets a half */
 	REGISTRATIONS_MAX = 1024, /* of all users */
 	ROOT_PART = 16,           /* of other totals, root has one part of so many in reserve */
 	ROOT_TIMES = 8,           /* root may have so many times the connections of another user */
@@ -105,12 +104,13 @@ static struct ledger_total make_total(const struct settings *s, uint64_t most, b
 static void read_settings(struct limits *l, struct ledger_total *totals)
 {
 	const struct settings *s = l->settings;
-	uint64_t fs = file_system_size(s->spool), descriptors = raise_descriptors(),
-		 part = descriptors / DESCRIPTOR_PARTS;
-	uint64_t connections = MIN((uint64_t)s->connections_max, part), targets = MIN((uint64_t)s->targets_max, part);
-	uint64_t registrations = MIN((uint64_t)REGISTRATIONS_MAX, part);
-	/* Whatever users do, csightd can accept the next connection: files get what is left. */
-	uint64_t taken = DESCRIPTORS_OWN + connections + registrations + targets * TARGET_DESCRIPTORS;
+	uint64_t fs = file_system_size(s->spool), descriptors = raise_descriptors();
+	/* Whatever users do, csightd can accept the next connection. Events of perf have three eighths at most. */
+	uint64_t connections = MIN((uint64_t)s->connections_max, descriptors / 8);
+	uint64_t registrations = MIN((uint64_t)REGISTRATIONS_MAX, descriptors / 16);
+	uint64_t targets = MIN((uint64_t)s->targets_max, descriptors / 16);
+	uint64_t taken = MIN((uint64_t)DESCRIPTORS_OWN, descriptors / 4) + connections + registrations +
+			 targets * TARGET_DESCRIPTORS;
 
 	l->memory = settings_space(s->memory_max, machine_memory());
 	l->spool = settings_space(s->spool_max, fs);
@@ -122,7 +122,7 @@ static void read_settings(struct limits *l, struct ledger_total *totals)
 	totals[LEDGER_PENDING] = make_total(s, l->spool, true);
 	/* The rings of trace units have a limit of their own (rings-max); those of the emulator are the program's. */
 	totals[LEDGER_RINGS] = make_total(s, LEDGER_UNLIMITED, false);
-	totals[LEDGER_DESCRIPTORS] = make_total(s, descriptors - MIN(descriptors, taken), true);
+	totals[LEDGER_DESCRIPTORS] = make_total(s, MIN(descriptors - taken, descriptors / 8 * 3), true);
 	totals[LEDGER_TARGETS] = totals[LEDGER_TRIGGERS] = totals[LEDGER_STANDING] = make_total(s, targets, false);
 	totals[LEDGER_CONNECTIONS] = make_total(s, connections, false);
 	totals[LEDGER_CONNECTIONS].reserve = s->system ? MIN(CONNECTIONS_OF_ROOT, connections / 2) : 0;

@@ -27,7 +27,7 @@ struct listener {
 	int fd;
 	bool passed; /* systemd keeps the socket and its path */
 	struct event *accept, *retry;
-	uint64_t failed_ns; /* when a connection could not be accepted, CLOCK_MONOTONIC; 0: never */
+	uint64_t logged_ns; /* when a failure was logged, CLOCK_MONOTONIC; 0: never */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
@@ -124,9 +124,10 @@ static void on_accept(evutil_socket_t fd, short what, void *data)
 			l->accepted(l->data, client, &peer);
 	} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 		/* The connection stays in the backlog, so that an immediate retry would only spin. */
-		if (!l->failed_ns || now_ns(CLOCK_MONOTONIC) - l->failed_ns > log_ns)
+		if (!l->logged_ns || now_ns(CLOCK_MONOTONIC) - l->logged_ns > log_ns) {
 			log_warning("cannot accept connections at %s: %s; retrying", l->path, strerror(errno));
-		l->failed_ns = now_ns(CLOCK_MONOTONIC);
+			l->logged_ns = now_ns(CLOCK_MONOTONIC);
+		}
 		event_del(l->accept);
 		event_add(l->retry, &pause);
 	}

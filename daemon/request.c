@@ -115,7 +115,7 @@ static void report_waiting(struct snapshot_request *r)
 static void request_fail(struct snapshot_request *r, enum request_result result, const char *reason)
 {
 	r->list->o.counters->failed += result == REQUEST_FAILED;
-	if (reason && ledger_may_log(r->list->o.ledger, r->target->owner))
+	if (reason && ledger_may_log(r->list->o.ledger, r->options.uid))
 		log_warning("cannot make a snapshot of process %d (%s): %s", (int)r->target->pid, esc(r->target->name),
 			    esc(reason));
 	r->options.ended(r->options.data, result, NULL, reason, NULL);

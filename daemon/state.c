@@ -258,7 +258,7 @@ static int adopt(const struct state *s, const struct state_entry *e, struct targ
 	int rc;
 
 	if ((e->options.kernel && !settings_permit_kernel(s->o.settings, e->requester)) ||
-	    !settings_permit(s->o.settings, e->requester, NULL, 0))
+	    (e->requester != 0 && accounts_set_has(&s->o.settings->deny, e->requester, NULL, 0)))
 		return reason_set(why, -EACCES, "user %u may not", e->requester);
 	rc = target_adopt(&adoption, ret, why, &limit);
 	if (rc == -EDQUOT)

@@ -693,14 +693,11 @@ static void state_change_ran(struct work *w)
 static struct capture_share share_of(const struct target *t)
 {
 	struct ledger *l = t->all->o.ledger;
-	struct capture_share s = { .account = ledger_owner(l, t->owner) };
+	uid_t account = ledger_owner(l, t->owner);
 
-	if (s.account != 0) {
-		s.rings = ledger_limit(l, s.account, LEDGER_RINGS);
-		s.descriptors = ledger_limit(l, s.account, LEDGER_DESCRIPTORS);
-		s.divided = t->all->o.settings->system;
-	}
-	return s;
+	return (struct capture_share){ .account = account,
+				       .rings = account ? ledger_limit(l, account, LEDGER_RINGS) : LEDGER_UNLIMITED,
+				       .divided = account && t->all->o.settings->system };
 }
 
 static void state_change_begin(struct ring_op *op)
@@ -716,8 +713,11 @@ static void state_change_begin(struct ring_op *op)
 		return;
 	}
 	ring_move(r, c->through);
-	r->source->share = share_of(c->target);
-	workqueue_submit_for(c->target->all->o.capture_queue, &c->work, r->source->share.account);
+	/* The capture thread reads it of the sources that are armed. */
+	if (c->to == RING_ARMED)
+		r->source->share = share_of(c->target);
+	workqueue_submit_for(c->target->all->o.capture_queue, &c->work,
+			     ledger_owner(c->target->all->o.ledger, c->target->owner));
 }
 
 static void state_change_queue(struct target *t, const struct state_change *wanted)

@@ -24,8 +24,8 @@ struct capture_ops;
 /* What the sources of one account may have together. */
 struct capture_share {
 	uid_t account;
-	uint64_t rings, descriptors; /* bytes of rings, and descriptors; 0: without a limit */
-	bool divided;                /* it gets at most half of the rings that others leave */
+	uint64_t rings; /* bytes */
+	bool divided;   /* it gets at most half of the rings, and of the events, that others leave */
 };
 
 /* One source of trace: a target of a backend. A backend embeds this as the first member of its own struct. */

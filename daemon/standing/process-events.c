@@ -20,7 +20,9 @@ struct cpu_ring {
 	int cpu, fd;
 	uint64_t enabled; /* enabled time of the event at the last tick, ns */
 	struct perf_ring ring;
-	struct event *readable;
+	struct event *readable, *next;
+	struct buf records; /* that have been read */
+	size_t at;          /* of the first one that is not handled */
 };
 
 struct process_events {
@@ -36,6 +38,9 @@ static void close_ring(struct cpu_ring *c)
 {
 	if (c->readable)
 		event_free(c->readable);
+	if (c->next)
+		event_free(c->next);
+	buf_done(&c->records);
 	perf_ring_unmap(&c->ring);
 	closep(&c->fd);
 	free(c);
@@ -54,32 +59,43 @@ static void handle_record(struct process_events *p, const struct perf_record *r)
 		p->listener.executed(p->listener.data, (pid_t)pid);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *data)
+/*
+ * Any user may fork fast: what takes too long is continued in the next turn of the loop. The ring overflows then, and
+ * all processes are looked at, bit by bit.
+ */
+static void on_next(evutil_socket_t fd, short what, void *data)
 {
-	_cleanup_buf_ struct buf records = { 0 };
-	struct cpu_ring *c = data;
-	struct process_events *p = c->all;
 	uint64_t until = now_ns(CLOCK_MONOTONIC) + TURN_NS;
-	size_t at = 0;
-	int rc = perf_ring_read(&c->ring, &records);
+	const struct timeval now = { 0, 0 };
+	struct cpu_ring *c = data;
 
-	perf_ring_release(&c->ring);
-	if (rc < 0)
-		p->listener.lost(p->listener.data);
-	/* Any user may fork fast: then the loop looks at all processes, bit by bit, instead of at each record. */
-	while (rc == 0 && at < records.size) {
+	while (c->at < c->records.size) {
 		struct perf_record r;
-		int size = perf_record_parse(records.data + at, records.size - at, &r);
+		int size = perf_record_parse(c->records.data + c->at, c->records.size - c->at, &r);
 
 		if (size <= 0)
 			break;
-		at += (size_t)size;
-		handle_record(p, &r);
-		if (now_ns(CLOCK_MONOTONIC) > until) {
-			p->listener.lost(p->listener.data);
-			break;
-		}
+		c->at += (size_t)size;
+		handle_record(c->all, &r);
+		if (now_ns(CLOCK_MONOTONIC) > until && event_add(c->next, &now) == 0)
+			return;
 	}
+	buf_clear(&c->records);
+	c->at = 0;
+	event_add(c->readable, NULL);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *data)
+{
+	struct cpu_ring *c = data;
+	int rc = perf_ring_read(&c->ring, &c->records);
+
+	perf_ring_release(&c->ring);
+	if (rc < 0) {
+		c->all->listener.lost(c->all->listener.data);
+		buf_clear(&c->records);
+	}
+	on_next(-1, EV_TIMEOUT, c);
 }
 
 static int open_ring(struct process_events *p, int cpu, struct reason *why)
@@ -100,9 +116,11 @@ static int open_ring(struct process_events *p, int cpu, struct reason *why)
 	if (rc == 0)
 		rc = perf_ring_map(c->fd, RING_SIZE, 0, &c->ring);
 	if (rc == 0) {
-		c->readable = event_new(p->base, c->fd, EV_READ | EV_PERSIST, on_readable, c);
-		rc =
-		    c->readable && event_add(c->readable, NULL) == 0 ? array_reserve(p->cpus, p->n, &p->room) : -ENOMEM;
+		c->readable = event_new(p->base, c->fd, EV_READ, on_readable, c);
+		c->next = evtimer_new(p->base, on_next, c);
+		rc = c->readable && c->next && event_add(c->readable, NULL) == 0
+			 ? array_reserve(p->cpus, p->n, &p->room)
+			 : -ENOMEM;
 	}
 	if (rc == 0)
 		rc = perf_event_control(c->fd, PERF_EVENT_IOC_ENABLE, 0);

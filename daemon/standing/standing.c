@@ -104,7 +104,8 @@ static bool in_tree(struct standing *s, const struct standing_process *p)
 static bool is_selected(struct standing *s, const struct standing_process *p)
 {
 	return standing_rule_matches(&s->rule, s->by.uid, p) && (!s->rule.tree || in_tree(s, p)) &&
-	       settings_permit(s->all->o.settings, s->by.uid, NULL, 0) &&
+	       (s->by.uid == 0 ||
+		!accounts_set_has(&s->all->o.settings->deny, ledger_owner(s->all->o.ledger, s->by.uid), NULL, 0)) &&
 	       (!s->options.kernel || settings_permit_kernel(s->all->o.settings, s->by.uid));
 }
 
@@ -393,6 +394,10 @@ static void on_look(evutil_socket_t fd, short what, void *data)
 	struct standing_list *all = data;
 	pid_t pid;
 
+	if (TAILQ_EMPTY(&all->list)) {
+		all->events = process_events_free(all->events);
+		return;
+	}
 	if (!all->proc) {
 		all->again = false;
 		all->proc = opendir("/proc");
@@ -579,6 +584,7 @@ int standing_add(struct standing_list *all, const struct standing_request *r, st
 
 void standing_remove(struct standing *s)
 {
+	const struct timeval now = { 0, 0 };
 	struct standing_list *all = s->all;
 	struct target *t;
 
@@ -587,8 +593,9 @@ void standing_remove(struct standing *s)
 			t->standing = 0;
 	TAILQ_REMOVE(&all->list, s, link);
 	standing_free(s);
+	/* One of their records may be what ends it. */
 	if (TAILQ_EMPTY(&all->list))
-		all->events = process_events_free(all->events);
+		event_add(all->look, &now);
 	report_change(all);
 }
 

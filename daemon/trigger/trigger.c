@@ -174,7 +174,8 @@ static void fail_new(struct trigger_list *all, const struct watched_target *w, c
 		next = TAILQ_NEXT(t, link);
 		if (t->watched != w || t->reported || !t->n_slots)
 			continue;
-		log_notice("trigger %u of process %d cannot be watched: %s", t->number, (int)t->pid, why->text);
+		if (ledger_may_log(all->o.ledger, t->by.uid))
+			log_notice("trigger %u of process %d cannot be watched: %s", t->number, (int)t->pid, why->text);
 		while ((c = TAILQ_FIRST(&t->calls)))
 			call_error(c, wire_error_str(WIRE_INVALID_TRIGGER), wire_error_of_configuration(why));
 		if (waited)

@@ -11,6 +11,7 @@ enum {
 	TICK_MS = 10,
 	HITS_AT_ONCE = 64,
 	TURN_NS = 1000000,
+	SETTLE_NS = 5000000,
 	APPLY_SECONDS = 2, /* how long threads may take to read a list */
 };
 
@@ -103,12 +104,15 @@ static bool read_hits(struct watched_target *w, uint64_t until)
 {
 	struct emu_hit hits[HITS_AT_ONCE];
 	size_t n, all = 0;
+	uint64_t after;
 
 	do {
 		n = watching_of(w)->hits(w->target->ring.source, &w->cursor, hits, HITS_AT_ONCE);
+		after = w->cursor;
 		for (size_t i = 0; i < n; i++) {
 			w->hit(w->data, w, &hits[i]);
-			if (now_ns(CLOCK_MONOTONIC) >= until) {
+			/* The hit may have ended the process, and all others have been read. */
+			if (w->cursor == after && now_ns(CLOCK_MONOTONIC) >= until) {
 				/* The others are read again. */
 				w->cursor = atomic_load(&hits[i].number);
 				return true;
@@ -133,8 +137,8 @@ bool watched_target_settle(struct watched_target *w)
 	bool settled = !watching_of(w) || watching_of(w)->settled(w->target->ring.source, w->target->gone_ns);
 
 	watched_target_ref(w);
-	if (watching_of(w))
-		read_hits(w, UINT64_MAX);
+	if (watching_of(w) && read_hits(w, now_ns(CLOCK_MONOTONIC) + SETTLE_NS))
+		settled = false;
 	w->settling = !settled;
 	start_tick(w);
 	watched_target_unref(w);
@@ -152,7 +156,7 @@ static void run_turn(struct turn *t)
 		w->changed_ns = 0;
 		w->applied(w->data, w, NULL);
 	}
-	if (!more && w->target->ring.state != RING_GONE) {
+	if (!more && w->cursor == cursor && w->target->ring.state != RING_GONE) {
 		/* A hit before this is read now; each later one sends a notice. */
 		watching_of(w)->want(w->target->ring.source);
 		more = read_hits(w, now_ns(CLOCK_MONOTONIC) + TURN_NS);

@@ -502,6 +502,7 @@ class Attack:
 
     def hits(self, ready):
         """Programs that report as many hits as their rings hold, with each of their messages."""
+        self.wait_for_ends()
         def then(p):
             p.map()
             call(self.path, "Watch", {"pid": os.getpid(), "trigger": "signal SIGHUP"})
@@ -514,6 +515,11 @@ class Attack:
                 p.send(HITS, 0)
         ready({"targets": len(self.programs(64, then, threads=0, rings=1))})
         signal.pause()
+
+    def wait_for_ends(self):
+        """Until csightd knows that the processes of the attack before have ended."""
+        while any(t["running"] for t in call(self.path, "ListTargets")["parameters"]["targets"]):
+            time.sleep(0.05)
 
     def tree(self, depth, leaves):
         """A process, below others, that has many targets as children."""
@@ -531,6 +537,7 @@ class Attack:
 
     def group(self, ready):
         """64 hits at once of triggers of a tree of processes, where many others are deep in another tree."""
+        self.wait_for_ends()
         targets, triggers = self.tree(62, 250), []
         p, c = Program(self.path, rings=1), Client(self.path)
         p.map()
@@ -547,6 +554,7 @@ class Attack:
 
     def rules(self, ready):
         """Standing targets of many trees, set and removed without end, while many targets are deep in another tree."""
+        self.wait_for_ends()
         targets, roots, c = self.tree(200, 250), [], Client(self.path)
         for _ in range(8):
             pid = os.fork()

@@ -174,7 +174,7 @@ static int check_room(const struct grid_opening *o)
 		return 0;
 	return reason_set(o->why, -EMFILE,
 			  "its threads need more than the %zu descriptors that its user may still have: two for each "
-			  "thread on each of %zu CPUs (files-per-user)",
+			  "thread on each of %zu CPUs (LimitNOFILE of csightd's unit)",
 			  most, o->grid->plan->n_cpus);
 }
 

@@ -254,7 +254,7 @@ size_t perf_target_events_left(const struct perf_target *s)
 	const struct capture_share *share = &s->base.share;
 	struct rlimit files = { 0 };
 	const struct perf_target *t;
-	uint64_t own = 0, all = 0, left;
+	uint64_t own = 0, all = 0, most, left;
 
 	TAILQ_FOREACH (t, &s->m->sources, link) {
 		size_t n = grid_events(&t->grid) + perf_watch_events(t);
@@ -262,10 +262,11 @@ size_t perf_target_events_left(const struct perf_target *s)
 		all += n;
 		own += t->base.share.account == share->account ? n : 0;
 	}
-	/* Half of all descriptors remain for connections and files. */
+	/* The other descriptors are for connections and files (daemon/limits.c). */
 	getrlimit(RLIMIT_NOFILE, &files);
-	left = rest(files.rlim_cur / 2, all);
-	return MAX(share->descriptors ? MIN(left, rest(share->descriptors, own)) : left, 1u);
+	most = files.rlim_cur / 8 * 3;
+	left = share->divided ? rest(rest(most, all - own) / 2, own) : rest(most, all);
+	return MAX(left, 1u);
 }
 
 /* Returns the bytes of the rings, and of the replay log, that a target has of its own. */
@@ -281,7 +282,7 @@ static uint64_t rings_left(const struct perf_target *s)
 	uint64_t log = keeper_client_is_connected(s->m->keeper) ? REPLAY_LOG_SIZE : 0, own = log, left;
 	const struct perf_target *t;
 
-	if (!share->rings)
+	if (share->rings == UINT64_MAX && !share->divided)
 		return 0;
 	TAILQ_FOREACH (t, &s->m->sources, link)
 		own += t != s && t->base.share.account == share->account ? own_memory(t) : 0;

@@ -193,7 +193,7 @@ static int open_thread(struct watch_events *e, uint32_t tid, struct reason *why)
 	if (watch_events_count(e) + e->specs.n * e->n_rings > e->most)
 		return reason_set(why, -E2BIG,
 				  "the process has too many threads on this number of CPUs to be watched: its user may "
-				  "have %zu descriptors more (files-per-user), of %d in one watch",
+				  "have %zu descriptors more (LimitNOFILE of csightd's unit), and %d in one watch",
 				  e->most, EVENTS_MAX);
 	for (size_t i = 0; i < e->specs.n; i++)
 		for (size_t n = 0; n < e->n_rings; n++) {
