@@ -13,7 +13,7 @@ daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/perf/replay-log.c daemon/capture/perf/replay-log.h \
 	daemon/capture/perf/kernel-code.c daemon/capture/perf/kernel-code.h daemon/kernel/protocol.h \
 	daemon/capture/perf/keeper-client.c daemon/capture/perf/keeper-client.h \
-	daemon/capture/perf/perf-keep.c \
+	daemon/capture/perf/perf-keep.c daemon/capture/perf/perf-share.c \
 	daemon/capture/perf/run-watch.c daemon/capture/perf/run-watch.h \
 	daemon/capture/perf/filter.c daemon/capture/perf/filter.h \
 	daemon/capture/perf/grid.c daemon/capture/perf/grid.h \

@@ -289,11 +289,11 @@ static void test_many(void)
 	CHECK_EQ(make_plan(&plain, &(struct plan_use){ .memory = 1000 << 20, .n_private = 2 }, false), -ENOSPC);
 	CHECK(says("rings-max"));
 	/* So they do where its user may have no more. */
-	CHECK_EQ(make_plan(&plain, &(struct plan_use){ .most = 200 << 20 }, false), 0);
+	CHECK_EQ(make_plan(&plain, &(struct plan_use){ .limited = true, .most = 200 << 20 }, false), 0);
 	CHECK(p->cpus[0].aux_size < 4 << 20 && p->memory <= 200 << 20 && misses("rings-per-user"));
-	CHECK_EQ(make_plan(&plain, &(struct plan_use){ .most = 10 << 20, .most_events = 7 }, false), -ENOSPC);
+	CHECK_EQ(make_plan(&plain, &(struct plan_use){ .limited = true, .most = 10 << 20 }, false), -ENOSPC);
 	CHECK(says("rings-per-user"));
-	CHECK_EQ(make_plan(&plain, &(struct plan_use){ .most_events = 7 }, false), 0);
+	CHECK_EQ(make_plan(&plain, &(struct plan_use){ .limited = true, .most = 1 << 30, .most_events = 7 }, false), 0);
 	CHECK_EQ(p->most_events, 7);
 }
 

@@ -170,7 +170,7 @@ static int check_room(const struct grid_opening *o)
 {
 	size_t most = o->grid->plan->most_events, has = grid_events(o->grid);
 
-	if (!most || has + o->end - o->first <= most)
+	if (has + o->end - o->first <= most)
 		return 0;
 	return reason_set(o->why, -EMFILE,
 			  "its threads need more than the %zu descriptors that its user may still have: two for each "

@@ -179,6 +179,12 @@ struct aux_buffer *perf_target_rings(const struct perf_target *s);
 /* Appends texts that describe what the trace of the target lacks, for its owner to read. */
 void perf_target_report_missing(const struct perf_target *s, struct buf *b);
 
+/* perf-share.c: returns how many events more, and how many bytes of rings more, the user of the target may have. */
+size_t perf_share_events(const struct perf_target *s);
+uint64_t perf_share_rings(const struct perf_target *s);
+/* Returns the bytes of the rings and of the replay log that the target has of its own. */
+uint64_t perf_share_memory(const struct perf_target *s);
+
 /* perf-watch.c: opens the events of the list after the target was armed, or closes them. */
 void perf_watch_arm(struct perf_target *s);
 void perf_watch_close(struct perf_target *s);
@@ -190,13 +196,9 @@ void perf_watch_drain(struct perf_target *s);
 bool perf_watch_polls(const struct perf_target *s);
 /* Returns since when a hit has stopped tracing, CLOCK_MONOTONIC; 0: none has. perf_watch_thaw() continues tracing. */
 uint64_t perf_watch_held(const struct perf_target *s);
-
+void perf_watch_thaw(struct perf_target *s);
 /* Returns the number of events that watch the target. */
 size_t perf_watch_events(const struct perf_target *s);
-
-/* Returns how many events more the user of the target may have; at least 1. */
-size_t perf_target_events_left(const struct perf_target *s);
-void perf_watch_thaw(struct perf_target *s);
 extern const struct capture_watching perf_watching;
 
 int perf_copy(struct capture_source *source, bool alive, const struct capture_limits *limits,

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "daemon/capture/process/credentials.h"
@@ -244,61 +243,14 @@ const char *perf_target_filter(const struct perf_target *s)
 	return s->filter ? filter_text(s->filter) : NULL;
 }
 
-static uint64_t rest(uint64_t most, uint64_t used)
-{
-	return most - MIN(most, used);
-}
-
-size_t perf_target_events_left(const struct perf_target *s)
-{
-	const struct capture_share *share = &s->base.share;
-	struct rlimit files = { 0 };
-	const struct perf_target *t;
-	uint64_t own = 0, all = 0, most, left;
-
-	TAILQ_FOREACH (t, &s->m->sources, link) {
-		size_t n = grid_events(&t->grid) + perf_watch_events(t);
-
-		all += n;
-		own += t->base.share.account == share->account ? n : 0;
-	}
-	/* The other descriptors are for connections and files (daemon/limits.c). */
-	getrlimit(RLIMIT_NOFILE, &files);
-	most = files.rlim_cur / 8 * 3;
-	left = share->divided ? rest(rest(most, all - own) / 2, own) : rest(most, all);
-	return MAX(left, 1u);
-}
-
-/* Returns the bytes of the rings, and of the replay log, that a target has of its own. */
-static uint64_t own_memory(const struct perf_target *s)
-{
-	return (s->plan ? s->plan->memory : 0) + (s->log ? REPLAY_LOG_SIZE : 0);
-}
-
-/* Returns the bytes of rings that the user of a target may still have; 0: without a limit. */
-static uint64_t rings_left(const struct perf_target *s)
-{
-	const struct capture_share *share = &s->base.share;
-	uint64_t log = keeper_client_is_connected(s->m->keeper) ? REPLAY_LOG_SIZE : 0, own = log, left;
-	const struct perf_target *t;
-
-	if (share->rings == UINT64_MAX && !share->divided)
-		return 0;
-	TAILQ_FOREACH (t, &s->m->sources, link)
-		own += t != s && t->base.share.account == share->account ? own_memory(t) : 0;
-	left = rest(share->rings, own);
-	if (share->divided)
-		left = MIN(left, rest(rest(s->m->settings.memory, rest(s->m->memory, own)) / 2, own));
-	return MAX(left, 1u);
-}
-
 static int open_rings(struct perf_target *s, struct reason *why)
 {
 	struct perf_machine *m = s->m;
 	const struct plan_use use = { .memory = m->memory,
 				      .n_private = m->n_private,
-				      .most = rings_left(s),
-				      .most_events = perf_target_events_left(s),
+				      .limited = true,
+				      .most = perf_share_rings(s),
+				      .most_events = perf_share_events(s),
 				      .arena = m->arena.plan };
 	const struct plan_target target = { &s->options, s->contained };
 	struct plan *p;
@@ -597,7 +549,7 @@ static void publish_status(struct perf_target *s)
 	s->n_threads = n_threads;
 	s->held = held;
 	s->code_memory = s->process ? process_memory(s->process) : 0;
-	s->memory = own_memory(s) + s->code_memory;
+	s->memory = perf_share_memory(s) + s->code_memory;
 	s->log_memory = s->log ? REPLAY_LOG_SIZE : 0;
 	s->shared_memory = s->shared ? capacity : 0;
 	buf_done(&s->missing);

@@ -125,7 +125,7 @@ static int open_slot(struct perf_target *s, uint32_t slot, struct reason *why)
 {
 	_cleanup_free_ uint32_t *cpus = calloc(s->m->topology->n_cpus + 1, sizeof(*cpus));
 	struct watch_opening o = {
-		.pid = s->pid, .cpus = cpus, .poll_fd = s->m->poll_fd, .most = perf_target_events_left(s)
+		.pid = s->pid, .cpus = cpus, .poll_fd = s->m->poll_fd, .most = perf_share_events(s)
 	};
 	struct watch_slot *is = &s->watch->slots[slot];
 	struct watch_specs specs = { 0 };

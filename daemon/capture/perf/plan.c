@@ -348,26 +348,28 @@ static void sum_sizes(struct plan *p)
 static int choose_sizes(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
 			const struct plan_target *target, struct plan *p, struct reason *why)
 {
-	uint64_t own = target->options->ring_size;
-	uint64_t wanted = round_up_to_power_of_two(own ? own : s->aux_size), size = wanted;
+	uint64_t asked = target->options->ring_size;
+	uint64_t wanted = round_up_to_power_of_two(asked ? asked : s->aux_size), size = wanted, own;
 
-	if (own && p->shared)
+	if (asked && p->shared)
 		return reason_set(why, -ENOTSUP,
 				  "ring-size: the sink is shared, and has one ring for all processes, of the size in "
 				  "csightd.conf");
-	if (own && own < PLAN_AUX_MIN)
+	if (asked && asked < PLAN_AUX_MIN)
 		return reason_set(why, -ENOTSUP, "ring-size: the least size of a ring is %d KiB", PLAN_AUX_MIN >> 10);
 	for (;; size /= 2) {
 		choose_collectors(t, p, size);
 		sum_sizes(p);
-		if (p->memory + use->memory <= s->memory && (p->shared || !use->most || p->memory <= use->most))
+		/* A shared ring is no user's; what there is besides must have room. */
+		own = p->shared ? 1 : p->memory;
+		if (p->memory + use->memory <= s->memory && (!use->limited || own <= use->most))
 			break;
 		if (size == PLAN_AUX_MIN && p->memory + use->memory <= s->memory)
-			return reason_set(why, -ENOSPC,
-					  "rings on %zu CPUs require at least %llu KiB, and its user may have %llu KiB "
-					  "more (rings-per-user, or half of what others leave of rings-max)",
-					  p->n_cpus, (unsigned long long)p->memory >> 10,
-					  (unsigned long long)use->most >> 10);
+			return reason_set(
+			    why, -ENOSPC,
+			    "rings on %zu CPUs require at least %llu KiB, and their user may have %llu KiB "
+			    "more (rings-per-user, or half of what others leave of rings-max)",
+			    p->n_cpus, (unsigned long long)p->memory >> 10, (unsigned long long)use->most >> 10);
 		if (size == PLAN_AUX_MIN)
 			return reason_set(why, -ENOSPC,
 					  "rings on %zu CPUs require at least %llu KiB; other targets use %llu KiB, "
@@ -443,7 +445,7 @@ int plan_make(const struct topology *t, const struct plan_settings *s, const str
 	if (!p)
 		return -ENOMEM;
 	p->missing.limit = CAPTURE_MISSING_MAX;
-	p->most_events = use->most_events;
+	p->most_events = use->limited ? use->most_events : SIZE_MAX;
 	rc = fill_plan(t, s, use, target, p, why);
 	if (rc < 0) {
 		if (rc == -ENOMEM)

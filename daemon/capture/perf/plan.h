@@ -32,10 +32,11 @@ struct plan_settings {
 struct plan;
 
 struct plan_use {
-	uint64_t memory;          /* used by the rings of other targets, bytes */
-	unsigned n_private;       /* other targets with rings of their own */
-	uint64_t most;            /* bytes that the plan's user may still have; 0: not limited */
-	size_t most_events;       /* the same of events; 0: not limited */
+	uint64_t memory;    /* used by the rings of other targets, bytes */
+	unsigned n_private; /* other targets with rings of their own */
+	bool limited;       /* by what follows: what the plan's user may still have */
+	uint64_t most;      /* bytes */
+	size_t most_events;
 	const struct plan *arena; /* the arena in use for other targets, or NULL */
 };
 
@@ -67,7 +68,7 @@ struct plan {
 	struct plan_cpu *cpus;
 	size_t n_cpus;
 	uint64_t memory;    /* of all buffers, bytes */
-	size_t most_events; /* as in struct plan_use */
+	size_t most_events; /* that its user may have for it */
 	struct buf missing; /* texts, each terminated by NUL: requests that could not be met */
 };
 
