@@ -60,8 +60,8 @@ static void handle_record(struct process_events *p, const struct perf_record *r)
 }
 
 /*
- * Any user may fork fast: what takes too long is continued in the next turn of the loop. The ring overflows then, and
- * all processes are looked at, bit by bit.
+ * Any user may fork fast: what takes too long is continued in the next turn of the loop. If the ring overflows
+ * meanwhile, all processes are looked at, bit by bit.
  */
 static void on_next(evutil_socket_t fd, short what, void *data)
 {

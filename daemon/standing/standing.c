@@ -87,7 +87,7 @@ static bool is_of_ended_parent(const struct standing *s, const struct standing_p
 }
 
 /* True if the process or one of its ancestors is known to be of the tree. */
-static bool in_tree(struct standing *s, const struct standing_process *p)
+static bool in_tree(const struct standing *s, const struct standing_process *p)
 {
 	pid_t at = p->pid;
 
@@ -101,7 +101,7 @@ static bool in_tree(struct standing *s, const struct standing_process *p)
 	return false;
 }
 
-static bool is_selected(struct standing *s, const struct standing_process *p)
+static bool is_selected(const struct standing *s, const struct standing_process *p)
 {
 	return standing_rule_matches(&s->rule, s->by.uid, p) && (!s->rule.tree || in_tree(s, p)) &&
 	       (s->by.uid == 0 ||
@@ -253,7 +253,7 @@ static void on_disarmed(struct target *t, int rc, void *data)
 }
 
 /* True if the rule will select a process that is about to execute its program: the present program does not count. */
-static bool will_be_selected(struct standing *s, const struct standing_process *p)
+static bool will_be_selected(const struct standing *s, const struct standing_process *p)
 {
 	struct standing awaited = *s;
 

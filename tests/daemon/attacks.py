@@ -460,7 +460,8 @@ class Attack:
         p, c = Program(self.path, threads=0, rings=1), Client(self.path)
         p.map()
         p.hello()
-        trigger = c.call("Watch", {"pid": os.getpid(), "trigger": "crash or signal SIGHUP"})["parameters"]["trigger"]["id"]
+        trigger, other = (c.call("Watch", {"pid": os.getpid(), "trigger": t})["parameters"]["trigger"]["id"]
+                          for t in ("crash or signal SIGHUP", "exit"))
         last = 1 << 40
         for n in range(HITS_MAX):
             p.put_hit(n, 1 << 60, 0, 0)
@@ -497,7 +498,8 @@ class Attack:
         t.join()
         time.sleep(1)
         left = c.call("ListTriggers").get("parameters", {}).get("triggers", [])
-        ready({"hello": rc, "left": [t["state"] for t in left if t["id"] == trigger]})
+        ready({"hello": rc, "left": [t["state"] for t in left if t["id"] in (trigger, other)],
+               "exits": [t["hits"] for t in left if t["id"] == other]})
         signal.pause()
 
     def hits(self, ready):
