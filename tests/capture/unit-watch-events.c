@@ -296,11 +296,17 @@ static bool machine_has_breakpoints(void)
 	return fd < 0 || (read(fd, &count, sizeof(count)) == sizeof(count) && count);
 }
 
+static uint64_t time_for_opening = 10000000000;
+
 static struct watch_events *open_events(const struct capture_watch_list *list, uint32_t slot, int poll_fd,
 					struct reason *why)
 {
 	uint32_t cpus[64];
-	struct watch_opening o = { .pid = child, .cpus = cpus, .poll_fd = poll_fd, .most = 1000 };
+	struct watch_opening o = { .pid = child,
+				   .cpus = cpus,
+				   .poll_fd = poll_fd,
+				   .most = 1000,
+				   .until = now_ns(CLOCK_MONOTONIC) + time_for_opening };
 	struct watch_specs specs = { 0 };
 	struct watch_events *e = NULL;
 
@@ -527,6 +533,8 @@ static void test_switches(const struct capture_watch_list *list, int poll_fd)
 		waitpid(child, NULL, 0);
 		return;
 	}
+	time_for_opening = 0;
+	CHECK(!open_events(list, 5, poll_fd, &why) && strstr(why.text, "took too long"));
 	CHECK(write(go[1], "", 1) == 1 && waitpid(child, &status, 0) == child && status == 0);
 	watch_events_read(&e, 1, on_switch, NULL);
 	CHECK(!watch_events_lost(e, &more) && more == 0);

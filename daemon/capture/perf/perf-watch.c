@@ -22,6 +22,10 @@ enum {
 };
 
 #define MS 1000000ull
+/* Captures of others wait while the events of a list are opened. */
+#define OPENING_MAX (1000 * MS)
+/* And the process may map other code all the time: this many times as long as it took, nothing is opened again. */
+#define OPENING_REST 9
 
 /* A watch point of the list. */
 struct watch_slot {
@@ -42,6 +46,7 @@ struct perf_watch {
 	size_t n_exited, exited_room;
 	unsigned n_switches; /* slots of which switches are recorded */
 	bool stale;          /* the process has mapped other code */
+	uint64_t opens_at;   /* CLOCK_MONOTONIC: before, events of other code are not opened again */
 	bool settles;        /* a hit has stopped tracing in this turn */
 	uint64_t held_since; /* CLOCK_MONOTONIC; 0: no hit has stopped tracing */
 	/* Under the machine's lock: */
@@ -121,11 +126,11 @@ static int check_owner(const struct perf_target *s, struct reason *why)
 	return rc;
 }
 
-static int open_slot(struct perf_target *s, uint32_t slot, struct reason *why)
+static int open_slot(struct perf_target *s, uint32_t slot, uint64_t until, struct reason *why)
 {
 	_cleanup_free_ uint32_t *cpus = calloc(s->m->topology->n_cpus + 1, sizeof(*cpus));
 	struct watch_opening o = {
-		.pid = s->pid, .cpus = cpus, .poll_fd = s->m->poll_fd, .most = perf_share_events(s)
+		.pid = s->pid, .cpus = cpus, .poll_fd = s->m->poll_fd, .most = perf_share_events(s), .until = until
 	};
 	struct watch_slot *is = &s->watch->slots[slot];
 	struct watch_specs specs = { 0 };
@@ -172,7 +177,7 @@ static int ensure_watch(struct perf_target *s)
 static int set_list(struct capture_source *source, const struct capture_watch_list *list, struct reason *why)
 {
 	struct perf_target *s = perf_target_of(source);
-	uint64_t changed = 0;
+	uint64_t changed = 0, until = now_ns(CLOCK_MONOTONIC) + OPENING_MAX;
 	int rc = ensure_watch(s);
 
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX && rc == 0; i++) {
@@ -186,7 +191,7 @@ static int set_list(struct capture_source *source, const struct capture_watch_li
 	}
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX && rc == 0; i++)
 		if (changed >> i & 1 && has_events(&list->watches[i]) && s->armed)
-			rc = open_slot(s, i, why);
+			rc = open_slot(s, i, until, why);
 	if (rc < 0 && !*why->text)
 		reason_set(why, rc, "setting the watch points: %s", strerror(-rc));
 	return rc;
@@ -194,10 +199,12 @@ static int set_list(struct capture_source *source, const struct capture_watch_li
 
 void perf_watch_arm(struct perf_target *s)
 {
+	uint64_t until = now_ns(CLOCK_MONOTONIC) + OPENING_MAX;
 	struct reason why = { "" };
 
 	for (uint32_t i = 0; s->watch && i < EMU_WATCHES_MAX; i++)
-		if (has_events(&s->watch->list.watches[i]) && !s->watch->slots[i].events && open_slot(s, i, &why) < 0)
+		if (has_events(&s->watch->list.watches[i]) && !s->watch->slots[i].events &&
+		    open_slot(s, i, until, &why) < 0)
 			log_debug("cannot watch process %d again: %s", (int)s->pid, why.text);
 	if (s->watch)
 		s->watch->stale = false;
@@ -447,10 +454,14 @@ static void drop_exited(struct perf_target *s, size_t n)
 
 static void open_stale(struct perf_target *s)
 {
+	uint64_t begin = now_ns(CLOCK_MONOTONIC), end;
+
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
 		if (is_code(s->watch->list.watches[i].kind))
 			close_slot(s, i);
 	perf_watch_arm(s);
+	end = now_ns(CLOCK_MONOTONIC);
+	s->watch->opens_at = end + OPENING_REST * (end - begin);
 }
 
 void perf_watch_drain(struct perf_target *s)
@@ -478,7 +489,7 @@ void perf_watch_drain(struct perf_target *s)
 	}
 	if (w->held_since && now_ns(CLOCK_MONOTONIC) - w->held_since > HELD_MAX_SECONDS * 1000 * MS)
 		perf_watch_thaw(s);
-	if (w->stale && !s->lost && !s->thread_table.ended)
+	if (w->stale && now >= w->opens_at && !s->lost && !s->thread_table.ended)
 		open_stale(s);
 }
 

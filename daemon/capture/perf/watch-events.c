@@ -45,7 +45,8 @@ struct watch_ring {
 
 struct watch_events {
 	struct watch_specs specs;
-	size_t most; /* events */
+	size_t most;    /* events */
+	uint64_t until; /* they are opened */
 	struct watch_ring *rings;
 	size_t n_rings;
 	struct watch_event *list; /* in order of their ids */
@@ -195,6 +196,9 @@ static int open_thread(struct watch_events *e, uint32_t tid, struct reason *why)
 				  "the process has too many threads on this number of CPUs to be watched: its user may "
 				  "have %zu descriptors more (LimitNOFILE of csightd's unit), and %d in one watch",
 				  e->most, EVENTS_MAX);
+	if (now_ns(CLOCK_MONOTONIC) > e->until)
+		return reason_set(why, -EAGAIN,
+				  "opening the events of all threads took too long; others wait meanwhile");
 	for (size_t i = 0; i < e->specs.n; i++)
 		for (size_t n = 0; n < e->n_rings; n++) {
 			rc = open_one(e, &e->rings[n], &e->specs.list[i], tid, why);
@@ -279,6 +283,7 @@ int watch_events_open(const struct watch_opening *o, struct watch_specs *specs, 
 		return -ENOMEM;
 	e->specs = *specs;
 	e->most = MIN(o->most, (size_t)EVENTS_MAX);
+	e->until = o->until;
 	e->rings = calloc(o->n_cpus + 1, sizeof(*e->rings));
 	if (!e->rings)
 		rc = -ENOMEM;

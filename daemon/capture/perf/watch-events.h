@@ -25,13 +25,14 @@ struct watch_opening {
 	pid_t pid;
 	const uint32_t *cpus; /* that are online */
 	size_t n_cpus;
-	int poll_fd; /* becomes readable at a hit */
-	size_t most; /* events that its user may still have */
+	int poll_fd;    /* becomes readable at a hit */
+	size_t most;    /* events that its user may still have */
+	uint64_t until; /* CLOCK_MONOTONIC: all are open then, or none */
 };
 
 /*
  * Opens all events, disabled, and takes specs on success. -ESRCH: the process has ended; -EAGAIN: it creates threads
- * all the time; and errors of perf_event_open(). Sets why.
+ * all the time, or has so many that time is up; and errors of perf_event_open(). Sets why.
  */
 int watch_events_open(const struct watch_opening *o, struct watch_specs *specs, struct watch_events **ret,
 		      struct reason *why);
