@@ -31,6 +31,7 @@ daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/perf/watch-events.c daemon/capture/perf/watch-events.h \
 	daemon/capture/perf/watch-places.c daemon/capture/perf/watch-places.h \
 	daemon/capture/perf/watch-repeats.c daemon/capture/perf/watch-repeats.h \
+	daemon/capture/process/address-space.c daemon/capture/process/address-space.h \
 	daemon/capture/process/code-history.c daemon/capture/process/code-history.h \
 	daemon/capture/process/code-log.c daemon/capture/process/code-log.h \
 	daemon/capture/process/credentials.c daemon/capture/process/credentials.h \

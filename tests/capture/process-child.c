@@ -85,7 +85,8 @@ bool child_new(struct child *c, step_fn *steps, bool data)
 		unit_skip("the kernel's records of a process", "perf events are not allowed here");
 		return false;
 	}
-	return CHECK_EQ(process_new(c->pid, c->pidfd, data, clock_now(), &c->process), 0);
+	return CHECK_EQ(process_new(&(struct process_of){ c->pid, c->pidfd, getuid() }, data, clock_now(), &c->process),
+			0);
 }
 
 struct done child_act(struct child *c, unsigned step)
@@ -149,7 +150,7 @@ static bool scan_once(struct child *c)
 	uint64_t now = clock_now();
 
 	child_drain(c);
-	return process_scan(c->process, now);
+	return process_scan(&c->process, now);
 }
 
 void child_scan(struct child *c)
@@ -158,7 +159,7 @@ void child_scan(struct child *c)
 		uint64_t now = clock_now();
 
 		child_drain(c);
-		process_watch(c->process, now);
+		process_watch(&c->process, now);
 	}
 }
 

@@ -84,5 +84,6 @@ void test_exec_seen_early(void);
 void test_brief(void);
 void test_mounts(void);
 void test_stalling(void);
+void test_held(void);
 
 #endif

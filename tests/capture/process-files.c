@@ -159,13 +159,13 @@ void test_first_ended(void)
 	CHECK_EQ(read(back[0], &c, 1), 1);
 	CHECK_EQ(proc_dir_open(pid, pidfd, &proc), 0);
 	CHECK_EQ(proc_dir_check_owner(&proc), 0);
-	CHECK_EQ(process_new(pid, pidfd, true, clock_now(), &p), 0);
+	CHECK_EQ(process_new(&(struct process_of){ pid, pidfd, getuid() }, true, clock_now(), &p), 0);
 	CHECK_EQ(write(there[1], &c, 1), 1);
 	for (int i = 0; i < 500 && proc_dir_check_owner(&proc) == 0; i++)
 		usleep(10000);
 	CHECK_EQ(proc_dir_check_owner(&proc), -EAGAIN);
 	process_note_lost_records(p, 1, clock_now());
-	process_scan(p, clock_now());
+	process_scan(&p, clock_now());
 	CHECK_EQ(process_write_log(p, &log, &missing, &files, &n), 0);
 	CHECK(memmem(missing.data, missing.size, "first thread", 12) &&
 	      !memmem(missing.data, missing.size, "owner", 5));
@@ -243,7 +243,7 @@ void test_exec_seen_early(void)
 	child_drain(&c);
 	before = clock_now();
 	CHECK(write(c.to, &byte, 1) == 1 && read(c.from, &none, 1) == 0);
-	process_scan(c.process, before);
+	process_scan(&c.process, before);
 	t = child_capture(&c);
 	CHECK(image_read(t->images, 1, text, before + 1, bytes, 16) == 16 &&
 	      memcmp(bytes, (void *)(uintptr_t)text, 16) == 0);

@@ -17,7 +17,7 @@ static int make(const char *text, struct filter **ret)
 {
 	*ret = NULL;
 	why.text[0] = 0;
-	return filter_new(getpid(), text, ret, &why);
+	return filter_new(&(struct process_of){ getpid(), -1, getuid() }, text, ret, &why);
 }
 
 static void test_words(void)

@@ -74,7 +74,7 @@ static void test_read_too_late(void)
 	a = child_act(&c, 'A');
 	child_drain(&c);
 	b = child_act(&c, 'B');
-	process_scan(c.process, a.after);
+	process_scan(&c.process, a.after);
 	t = child_capture_more(&c, NULL);
 	CHECK_EQ(captured_byte(t, a.addr, a.after), 0);
 	CHECK_EQ(captured_byte(t, a.addr, b.after), 0);
@@ -244,7 +244,7 @@ static void test_owner(void)
 		return;
 	child_act(&c, 'U');
 	c.process = process_free(c.process);
-	CHECK_EQ(process_new(c.pid, c.pidfd, true, clock_now(), &c.process), 0);
+	CHECK_EQ(process_new(&(struct process_of){ c.pid, c.pidfd, getuid() }, true, clock_now(), &c.process), 0);
 	a = child_act(&c, 'A');
 	child_scan(&c);
 	b = child_act(&c, 'S');
@@ -276,7 +276,9 @@ static void test_vdso_and_end(void)
 	CHECK(found && image_read(t->images, 1, found, clock_now(), bytes, sizeof(bytes)) == sizeof(bytes) &&
 	      memcmp(bytes, (void *)(uintptr_t)found, sizeof(bytes)) == 0);
 	captured_free(t);
-	CHECK_EQ(process_new(c.pid, c.pidfd, true, clock_now(), &(struct process_code *){ NULL }), -ESRCH);
+	CHECK_EQ(process_new(&(struct process_of){ c.pid, c.pidfd, getuid() }, true, clock_now(),
+			     &(struct process_code *){ NULL }),
+		 -ESRCH);
 	child_done(&c);
 }
 
@@ -446,6 +448,7 @@ int main(int argc, char **argv)
 	test_jitdump();
 	test_bounds();
 	test_lost();
+	test_held();
 	snprintf(command, sizeof(command), "rm -rf %s", work);
 	return system(command) || unit_end();
 }

@@ -312,7 +312,7 @@ static struct watch_events *open_events(const struct capture_watch_list *list, u
 
 	for (long n = sysconf(_SC_NPROCESSORS_ONLN); o.n_cpus < ELEMENTS(cpus) && (long)o.n_cpus < n; o.n_cpus++)
 		cpus[o.n_cpus] = (uint32_t)o.n_cpus;
-	CHECK_EQ(watch_places_find(child, list, slot, &specs, why), 0);
+	CHECK_EQ(watch_places_find(&(struct process_of){ child, -1, getuid() }, list, slot, &specs, why), 0);
 	if (watch_events_open(&o, &specs, &e, why) == 0)
 		watch_events_enable(e, true);
 	watch_specs_done(&specs);
@@ -548,22 +548,23 @@ static void test_refused(struct capture_watch_list *list)
 {
 	struct watch_specs specs = { 0 };
 	struct emu_watch *w = &list->watches[3];
+	const struct process_of self = { getpid(), -1, getuid() };
 	struct reason why = { "" };
 
 	list->ends[3].loops = true;
-	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -EOPNOTSUPP);
+	CHECK_EQ(watch_places_find(&self, list, 3, &specs, &why), -EOPNOTSUPP);
 	list->ends[3].loops = false;
 	w->place = 0xffffffff81000000;
-	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -ENOENT);
+	CHECK_EQ(watch_places_find(&self, list, 3, &specs, &why), -ENOENT);
 	w->place = (uint64_t)(uintptr_t)calls & ~3ull; /* not executable */
-	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -ENOENT);
+	CHECK_EQ(watch_places_find(&self, list, 3, &specs, &why), -ENOENT);
 	w->place = 0;
 	w->inode = 1234567;
-	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -ENOENT);
+	CHECK_EQ(watch_places_find(&self, list, 3, &specs, &why), -ENOENT);
 	w->kind = EMU_WATCH_CALL;
-	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -EOPNOTSUPP);
+	CHECK_EQ(watch_places_find(&self, list, 3, &specs, &why), -EOPNOTSUPP);
 	*w = (struct emu_watch){ .kind = EMU_WATCH_SIGNAL, .place = SIGKILL };
-	CHECK_EQ(watch_places_find(getpid(), list, 3, &specs, &why), -EOPNOTSUPP);
+	CHECK_EQ(watch_places_find(&self, list, 3, &specs, &why), -EOPNOTSUPP);
 	CHECK_EQ(specs.n, 0);
 	watch_specs_done(&specs);
 }

@@ -6,11 +6,14 @@
 #include <string.h>
 
 #include "daemon/capture/perf/filter.h"
+#include "daemon/capture/perf/perf-event.h"
+#include "daemon/capture/process/address-space.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/util.h"
 
 struct filter {
+	uid_t account;
 	struct buf text;
 	int fds[FILTER_PARTS_MAX];
 	size_t n_fds;
@@ -111,12 +114,10 @@ static int add_part(struct filter *f, pid_t pid, const char *verb, const char *p
 	return 0;
 }
 
-int filter_new(pid_t pid, const char *text, struct filter **ret, struct reason *why)
+static int parse_filter(struct filter *f, pid_t pid, char *text, struct reason *why)
 {
-	_cleanup_free_ char *copy = strdup(text);
-	struct filter *f = calloc(1, sizeof(*f));
-	char *rest = copy, *part;
-	int rc = copy && f ? 0 : -ENOMEM;
+	char *rest = text, *part;
+	int rc = 0;
 
 	while (rc == 0 && (part = strsep(&rest, ",\n"))) {
 		char *verb, *place;
@@ -137,12 +138,91 @@ int filter_new(pid_t pid, const char *text, struct filter **ret, struct reason *
 		buf_add(&f->text, "", 1);
 		rc = buf_error(&f->text);
 	}
-	if (rc < 0) {
-		filter_free(f);
-		return rc;
+	return rc;
+}
+
+/* A filter that is being made, or set: the call may be given up. */
+struct filter_call {
+	struct filter *filter;
+	pid_t pid;
+	char *text;
+	int event;
+	struct reason why;
+	int rc;
+};
+
+static void run_parse(void *data)
+{
+	struct filter_call *c = data;
+
+	c->rc = parse_filter(c->filter, c->pid, c->text, &c->why);
+}
+
+static void drop_call(void *data)
+{
+	struct filter_call *c = data;
+
+	filter_free(c->filter);
+	free(c->text);
+	closep(&c->event);
+	free(c);
+}
+
+static void run_apply(void *data)
+{
+	struct filter_call *c = data;
+
+	c->rc = perf_event_control(c->event, PERF_EVENT_IOC_SET_FILTER, (unsigned long)c->text);
+}
+
+/* Returns the result of a call. *c becomes NULL if it was given up. */
+static int call_apart(struct filter_call **c, uid_t account, void (*run)(void *data), struct reason *why)
+{
+	const struct address_space_call call = { run, drop_call, *c };
+	int rc = address_space_call(account, &call);
+
+	if (rc == 0) {
+		*why = (*c)->why;
+		return (*c)->rc;
 	}
-	*ret = f;
-	return 0;
+	if (rc == -ETIMEDOUT)
+		*c = NULL;
+	return reason_set(why, -EAGAIN, "reading the mappings of the process: %s", address_space_strerror(rc));
+}
+
+int filter_new(const struct process_of *of, const char *text, struct filter **ret, struct reason *why)
+{
+	struct filter_call *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (!c)
+		return -ENOMEM;
+	*c = (struct filter_call){
+		.filter = calloc(1, sizeof(*c->filter)), .pid = of->pid, .text = strdup(text), .event = -1
+	};
+	rc = c->filter && c->text ? call_apart(&c, of->account, run_parse, why) : -ENOMEM;
+	if (rc == 0) {
+		*ret = TAKE_PTR(c->filter);
+		(*ret)->account = of->account;
+	}
+	if (c)
+		drop_call(c);
+	return rc;
+}
+
+int filter_apply(const struct filter *f, int event)
+{
+	struct filter_call *c = calloc(1, sizeof(*c));
+	struct reason why;
+	int rc;
+
+	if (!c)
+		return -ENOMEM;
+	*c = (struct filter_call){ .text = strdup(filter_text(f)), .event = fcntl(event, F_DUPFD_CLOEXEC, 0) };
+	rc = c->text && c->event >= 0 ? call_apart(&c, f->account, run_apply, &why) : -ENOMEM;
+	if (c)
+		drop_call(c);
+	return rc;
 }
 
 struct filter *filter_free(struct filter *f)

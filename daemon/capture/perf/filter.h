@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "daemon/capture/process/process.h"
 #include "lib/base/reason.h"
 
 enum { FILTER_PARTS_MAX = 8 };
@@ -19,12 +20,15 @@ struct filter;
 /*
  * text: parts separated by commas or newlines, each of the form "filter START/SIZE[@FILE]", "start ADDRESS[@FILE]" or
  * "stop ADDRESS[@FILE]", with numbers in C notation. -EINVAL: another form; -ENOENT: the process has no such file
- * mapped; -ESRCH, -EACCES. Sets why on failure.
+ * mapped; -ESRCH, -EACCES; and errors of address_space_call(). Sets why on failure.
  */
-int filter_new(pid_t pid, const char *text, struct filter **ret, struct reason *why);
+int filter_new(const struct process_of *of, const char *text, struct filter **ret, struct reason *why);
 struct filter *filter_free(struct filter *f);
 
 /* The text for PERF_EVENT_IOC_SET_FILTER; valid while f exists. */
 const char *filter_text(const struct filter *f);
+
+/* Sets the filter of an event, for which the kernel waits for the address space of the process. */
+int filter_apply(const struct filter *f, int event);
 
 #endif

@@ -15,7 +15,7 @@ enum { ROUNDS_MAX = 32, PAUSES_MAX = 1 << 16 };
 struct grid_opening {
 	struct grid *grid;
 	size_t first, end;
-	const char *filter;
+	const struct filter *filter;
 	int poll_fd;
 	struct reason *why;
 };
@@ -86,7 +86,7 @@ static int open_trace_event(const struct grid_opening *o, size_t n, uint32_t tid
 		return rc == -ENODEV ? 0 : rc;
 	snprintf(what, sizeof(what), "tracing thread %u on CPU %u (perf_event_open)", tid, c->cpu);
 	if (rc == 0 && o->filter) {
-		rc = perf_event_control(fd, PERF_EVENT_IOC_SET_FILTER, (unsigned long)o->filter);
+		rc = filter_apply(o->filter, fd);
 		if (rc < 0)
 			snprintf(what, sizeof(what), "the address filter");
 	}
@@ -285,7 +285,8 @@ static int init_rings(struct grid *g, const struct plan *plan)
 	return 0;
 }
 
-int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, struct reason *why)
+int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const struct filter *filter, int poll_fd,
+	      struct reason *why)
 {
 	const struct grid_opening o = { g, 0, plan->n_cpus, filter, poll_fd, why };
 	int rc = init_rings(g, plan);
@@ -415,7 +416,7 @@ void grid_close(struct grid *g)
 }
 
 /* Threads inherited events on other CPUs only, so events on these CPUs are opened for all live threads. */
-int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why)
+int grid_extend(struct grid *g, pid_t pid, const struct filter *filter, int poll_fd, struct reason *why)
 {
 	int rc = 0;
 

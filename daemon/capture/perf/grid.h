@@ -8,6 +8,7 @@
 
 #include "daemon/capture/perf/backlog.h"
 #include "daemon/capture/perf/aux-buffer.h"
+#include "daemon/capture/perf/filter.h"
 #include "daemon/capture/perf/keeper-client.h"
 #include "daemon/capture/perf/plan.h"
 #include "lib/base/reason.h"
@@ -42,7 +43,8 @@ struct grid {
 };
 
 /* Opens all events and starts tracing. -ESRCH: no thread is left. Sets why on other failures. */
-int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const char *filter, int poll_fd, struct reason *why);
+int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const struct filter *filter, int poll_fd,
+	      struct reason *why);
 
 /*
  * Takes the events that the keeper has from an earlier daemon, which opened them by the same plan. -ENOENT: none.
@@ -63,7 +65,7 @@ void grid_close(struct grid *g);
 size_t grid_events(const struct grid *g);
 
 /* Opens events on CPUs that have become available. */
-int grid_extend(struct grid *g, pid_t pid, const char *filter, int poll_fd, struct reason *why);
+int grid_extend(struct grid *g, pid_t pid, const struct filter *filter, int poll_fd, struct reason *why);
 
 /* After grid_stop() all trace is in the AUX buffers. Switches are still recorded. */
 void grid_stop(struct grid *g);

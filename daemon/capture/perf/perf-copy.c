@@ -262,8 +262,12 @@ static int copy_code(struct perf_target *s, struct capture_copy *c)
 	if (!s->process)
 		return 0;
 	process_set_shift(s->process, sideband_shift(s->m->sideband));
-	process_scan(s->process, sideband_now(s->m->sideband));
+	process_scan(&s->process, sideband_now(s->m->sideband));
 	perf_machine_read_records(s->m);
+	if (!s->process) {
+		s->unread = -ETIMEDOUT;
+		return 0;
+	}
 	rc = process_write_log(s->process, &log, &c->missing, &c->files, &c->n_files);
 	if (rc == 0)
 		rc = buf_error(&log);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "daemon/capture/process/address-space.h"
 #include "daemon/capture/process/credentials.h"
 #include "daemon/capture/perf/perf-internal.h"
 #include "daemon/capture/process/proc-file.h"
@@ -238,6 +239,11 @@ void perf_target_rescan(struct perf_target *s, uint64_t since)
 		process_note_lost_records(s->process, since, now);
 }
 
+struct process_of perf_target_process(const struct perf_target *s)
+{
+	return (struct process_of){ s->pid, s->pidfd, s->base.share.account };
+}
+
 const char *perf_target_filter(const struct perf_target *s)
 {
 	return s->filter ? filter_text(s->filter) : NULL;
@@ -252,6 +258,7 @@ static int open_rings(struct perf_target *s, struct reason *why)
 				      .most = perf_share_rings(s),
 				      .most_events = perf_share_events(s),
 				      .arena = m->arena.plan };
+	const struct process_of of = perf_target_process(s);
 	const struct plan_target target = { &s->options, s->contained };
 	struct plan *p;
 	bool adopted = false;
@@ -270,13 +277,13 @@ static int open_rings(struct perf_target *s, struct reason *why)
 		}
 	} else {
 		if (s->options.filter && !s->filter)
-			rc = filter_new(s->pid, s->options.filter, &s->filter, why);
+			rc = filter_new(&of, s->options.filter, &s->filter, why);
 		if (rc == 0) {
 			perf_keep_prepare(s);
 			adopted = perf_keep_adopt(s, p);
 		}
 		if (rc == 0 && !adopted) {
-			rc = grid_open(&s->grid, p, s->pid, perf_target_filter(s), m->poll_fd, why);
+			rc = grid_open(&s->grid, p, s->pid, s->filter, m->poll_fd, why);
 			if (rc == 0)
 				perf_keep_begin(s, p);
 		}
@@ -322,6 +329,7 @@ static bool is_owned(const struct perf_target *s, const struct credentials *c)
 /* Records are collected from before /proc is read, so that no event between the two is missed. */
 static int arm_target(struct perf_target *s, struct reason *why)
 {
+	const struct process_of of = perf_target_process(s);
 	struct perf_machine *m = s->m;
 	struct credentials c;
 	uint64_t since = 0;
@@ -379,7 +387,10 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	if (rc < 0)
 		return rc;
 	/* The sideband also records mappings that are not executable (sideband.c). */
-	s->unread = process_new(s->pid, s->pidfd, true, s->armed_at, &s->process);
+	s->unread = process_new(&of, true, s->armed_at, &s->process);
+	if (s->unread == -ETIMEDOUT || s->unread == -EBUSY)
+		return reason_set(why, -EAGAIN, "reading the mappings of the process: %s",
+				  address_space_strerror(s->unread));
 	perf_keep_replay(s);
 	/* If the process executed a program meanwhile, its owner is determined by the check after exec. */
 	sideband_drain(m->sideband);
@@ -520,8 +531,11 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 		add_missing(b, "there were more threads than the limit: the oldest were dropped");
 	if (s->unread == -EACCES || s->unread == -EPERM)
 		add_missing(b, "its code is unknown: csightd may not read its mappings (it lacks CAP_SYS_PTRACE)");
-	else if (s->unread)
-		add_missing(b, "its code is unknown: its mappings could not be read");
+	else if (s->unread) {
+		buf_printf(b, "its code is unknown: its mappings could not be read: %s",
+			   address_space_strerror(s->unread));
+		buf_u8(b, 0);
+	}
 }
 
 /* Prepares the answers to the event loop's queries, under the lock. */

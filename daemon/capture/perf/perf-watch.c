@@ -132,6 +132,7 @@ static int open_slot(struct perf_target *s, uint32_t slot, uint64_t until, struc
 	struct watch_opening o = {
 		.pid = s->pid, .cpus = cpus, .poll_fd = s->m->poll_fd, .most = perf_share_events(s), .until = until
 	};
+	const struct process_of of = perf_target_process(s);
 	struct watch_slot *is = &s->watch->slots[slot];
 	struct watch_specs specs = { 0 };
 	int rc = cpus ? 0 : -ENOMEM;
@@ -140,7 +141,7 @@ static int open_slot(struct perf_target *s, uint32_t slot, uint64_t until, struc
 		if (s->m->topology->cpus[i].online)
 			cpus[o.n_cpus++] = s->m->topology->cpus[i].cpu;
 	if (rc == 0)
-		rc = watch_places_find(s->pid, &s->watch->list, slot, &specs, why);
+		rc = watch_places_find(&of, &s->watch->list, slot, &specs, why);
 	if (rc == 0)
 		rc = watch_events_open(&o, &specs, &is->events, why);
 	watch_specs_done(&specs);

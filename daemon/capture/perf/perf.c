@@ -418,7 +418,7 @@ static void update_cpus(struct perf_machine *m)
 		/* The number of an ended process may belong to another by now. */
 		TAILQ_FOREACH (s, &m->sources, link)
 			if (s->armed && !s->shared && !s->lost && !s->thread_table.ended)
-				grid_extend(&s->grid, s->pid, perf_target_filter(s), m->poll_fd, NULL);
+				grid_extend(&s->grid, s->pid, s->filter, m->poll_fd, NULL);
 	}
 	snprintf(m->online, sizeof(m->online), "%s", online);
 	perf_machine_open_sideband(m, NULL);
@@ -498,7 +498,9 @@ static bool watch_processes(struct perf_machine *m)
 	TAILQ_FOREACH (s, &m->sources, link)
 		if (s->process) {
 			process_set_shift(s->process, sideband_shift(m->sideband));
-			read |= process_watch(s->process, sideband_now(m->sideband));
+			read |= process_watch(&s->process, sideband_now(m->sideband));
+			if (!s->process)
+				s->unread = -ETIMEDOUT;
 		}
 	return read;
 }

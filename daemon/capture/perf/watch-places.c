@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "daemon/capture/perf/watch-places.h"
+#include "daemon/capture/process/address-space.h"
 #include "daemon/capture/process/proc-file.h"
 #include "lib/base/array.h"
 #include "lib/base/util.h"
@@ -246,14 +247,57 @@ static int add_watch(struct place_search *s, const struct capture_watch_list *li
 	}
 }
 
-int watch_places_find(pid_t pid, const struct capture_watch_list *list, uint32_t slot, struct watch_specs *ret,
-		      struct reason *why)
-{
-	struct place_search s = { .pid = pid, .ret = ret, .why = why };
-	int rc = read_maps(pid, &s.maps);
+/* A search, which may be given up. */
+struct place_call {
+	pid_t pid;
+	struct capture_watch_list list;
+	uint32_t slot;
+	struct watch_specs specs;
+	struct reason why;
+	int rc;
+};
 
-	if (rc == 0)
-		rc = add_watch(&s, list, slot);
+static void run_search(void *data)
+{
+	struct place_call *c = data;
+	struct place_search s = { .pid = c->pid, .ret = &c->specs, .why = &c->why };
+
+	c->rc = read_maps(c->pid, &s.maps);
+	if (c->rc == 0)
+		c->rc = add_watch(&s, &c->list, c->slot);
 	free(s.maps.list);
+}
+
+static void drop_search(void *data)
+{
+	struct place_call *c = data;
+
+	watch_specs_done(&c->specs);
+	free(c);
+}
+
+int watch_places_find(const struct process_of *of, const struct capture_watch_list *list, uint32_t slot,
+		      struct watch_specs *ret, struct reason *why)
+{
+	struct place_call *c = calloc(1, sizeof(*c));
+	const struct address_space_call call = { run_search, drop_search, c };
+	int rc;
+
+	if (!c)
+		return -ENOMEM;
+	*c = (struct place_call){ .pid = of->pid, .list = *list, .slot = slot, .specs = *ret };
+	*ret = (struct watch_specs){ 0 };
+	rc = address_space_call(of->account, &call);
+	if (rc == -ETIMEDOUT)
+		return reason_set(why, -EAGAIN, "reading the mappings of the process: %s", address_space_strerror(rc));
+	if (rc == 0) {
+		rc = c->rc;
+		*why = c->why;
+		*ret = c->specs;
+		c->specs = (struct watch_specs){ 0 };
+	} else {
+		rc = reason_set(why, -EAGAIN, "reading the mappings of the process: %s", address_space_strerror(rc));
+	}
+	drop_search(c);
 	return rc;
 }

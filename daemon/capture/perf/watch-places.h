@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "daemon/capture/capture.h"
+#include "daemon/capture/process/process.h"
 #include "lib/base/reason.h"
 
 enum watch_role {
@@ -44,9 +45,10 @@ void watch_specs_done(struct watch_specs *s);
 
 /*
  * Appends the events of an entry of the list. -ENOENT: the process has not mapped such code; -EACCES: it
- * is of a program that gains rights; -EOPNOTSUPP: the kernel, or the hardware, cannot watch this. Sets why.
+ * is of a program that gains rights; -EOPNOTSUPP: the kernel, or the hardware, cannot watch this; -EAGAIN: the
+ * mappings of the process cannot be read now. Sets why.
  */
-int watch_places_find(pid_t pid, const struct capture_watch_list *list, uint32_t slot, struct watch_specs *ret,
-		      struct reason *why);
+int watch_places_find(const struct process_of *of, const struct capture_watch_list *list, uint32_t slot,
+		      struct watch_specs *ret, struct reason *why);
 
 #endif

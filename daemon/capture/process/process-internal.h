@@ -30,6 +30,8 @@ struct process_comm {
 
 struct process_code {
 	struct proc_dir proc;
+	int pidfd;
+	uid_t account;
 	struct code_history *history;
 	struct process_image *images;
 	size_t n_images, room_images;
@@ -49,7 +51,11 @@ struct process_code {
 	bool closed;     /* the owner changed: the process must not be read */
 	bool leaderless; /* the first thread had ended at the last scan */
 	bool full, crowded, lost;
-	int unread; /* why its memory cannot be read: negative errno, or 0 */
+	int unread;  /* why its memory cannot be read: negative errno, or 0 */
+	int skipped; /* why the last scan did not begin, likewise */
+	/* of process_scan_now() in a thread of its own: */
+	uint64_t scan_now;
+	int scan_rc;
 };
 
 /* process-maps.c: returns the image with this identifier, or NULL. */
@@ -58,6 +64,9 @@ struct process_image *process_find_image(struct process_code *p, uint32_t id);
 /* process-maps.c: adds a mapping that was recorded, or found by a scan, there or in place of a recorded one. */
 enum process_source { PROCESS_RECORDED, PROCESS_FOUND, PROCESS_FOUND_OTHER };
 void process_add(struct process_code *p, const struct process_map *m, enum process_source how);
+
+/* process-scan.c: false: there is nothing new to read, and it has been a short time since the last scan. */
+bool process_scan_needed(const struct process_code *p, uint64_t now_ns);
 
 /*
  * process-scan.c: reads what is new. Returns 1 if something was read, 0 if not. -ESRCH: the process has ended; -EAGAIN:

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "daemon/capture/process/address-space.h"
 #include "daemon/capture/process/process-internal.h"
 #include "lib/base/util.h"
 
@@ -154,6 +155,10 @@ static int report_missing(struct process_code *p, struct buf *b)
 			   p->unread == -EACCES || p->unread == -EPERM
 			       ? " (CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH are required)"
 			       : "");
+		buf_u8(b, 0);
+	}
+	if (p->skipped) {
+		buf_printf(b, "its newest code is unknown: %s", address_space_strerror(p->skipped));
 		buf_u8(b, 0);
 	}
 	if (p->full)

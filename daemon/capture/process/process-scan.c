@@ -437,6 +437,11 @@ static void measure_jitdump(struct process_code *p)
 		p->jitdump.size = (uint64_t)st.st_size;
 }
 
+bool process_scan_needed(const struct process_code *p, uint64_t now)
+{
+	return !p->closed && (p->pending || !p->scan_ns || now >= p->scan_ns + idle_ns);
+}
+
 int process_scan_now(struct process_code *p, uint64_t now)
 {
 	_cleanup_(scan_state_done) struct scan_state l = { .process = p, .memory = -1, .now = now };
@@ -448,7 +453,7 @@ int process_scan_now(struct process_code *p, uint64_t now)
 	learn_shift(p, now);
 	/* No kernel record announces new contents. */
 	measure_jitdump(p);
-	if (p->closed || (!p->pending && last && now < last + idle_ns))
+	if (!process_scan_needed(p, now))
 		return 0;
 	rc = proc_dir_check_owner(&p->proc);
 	p->closed = rc == -EPERM;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "daemon/capture/process/address-space.h"
 #include "daemon/capture/process/process-internal.h"
 #include "lib/base/util.h"
 
@@ -14,20 +15,51 @@ static uint64_t clock_ns(void)
 	return now_ns(CLOCK_MONOTONIC);
 }
 
-int process_new(pid_t pid, int pidfd, bool data, uint64_t now_ns, struct process_code **ret)
+static void run_scan(void *data)
+{
+	struct process_code *p = data;
+
+	p->scan_rc = process_scan_now(p, p->scan_now);
+}
+
+static void drop_scan(void *data)
+{
+	process_free(data);
+}
+
+/* Scans, in a thread of its own if the process is to be read. *p becomes NULL if that was given up. */
+static int scan_apart(struct process_code **p, uint64_t now)
+{
+	const struct address_space_call call = { run_scan, drop_scan, *p };
+	int rc;
+
+	if (!process_scan_needed(*p, now))
+		return process_scan_now(*p, now);
+	(*p)->scan_now = now;
+	rc = address_space_call((*p)->account, &call);
+	if (rc == -ETIMEDOUT)
+		*p = NULL;
+	else
+		(*p)->skipped = rc;
+	return rc < 0 ? rc : (*p)->scan_rc;
+}
+
+int process_new(const struct process_of *of, bool data, uint64_t now_ns, struct process_code **ret)
 {
 	struct process_code *p = calloc(1, sizeof(*p));
 	int rc;
 
 	if (!p)
 		return -ENOMEM;
-	p->proc.dir = -1;
+	p->proc.dir = p->proc.root = -1;
 	p->jitdump.fd = -1;
-	rc = proc_dir_open(pid, pidfd, &p->proc);
+	p->account = of->account;
+	p->pidfd = fcntl(of->pidfd, F_DUPFD_CLOEXEC, 0);
+	rc = p->pidfd < 0 ? -errno : proc_dir_open(of->pid, p->pidfd, &p->proc);
 	if (rc == 0)
 		rc = code_history_new(data, &p->history);
 	if (rc == 0)
-		rc = process_scan_now(p, now_ns);
+		rc = scan_apart(&p, now_ns);
 	if (rc < 0) {
 		process_free(p);
 		return rc;
@@ -52,6 +84,7 @@ struct process_code *process_free(struct process_code *p)
 	closep(&p->jitdump.fd);
 	code_history_free(p->history);
 	proc_dir_done(&p->proc);
+	closep(&p->pidfd);
 	free(p);
 	return NULL;
 }
@@ -62,24 +95,25 @@ void process_set_shift(struct process_code *p, int64_t shift_ns)
 	p->shift_known = true;
 }
 
-bool process_scan(struct process_code *p, uint64_t now_ns)
+bool process_scan(struct process_code **p, uint64_t now_ns)
 {
-	return process_scan_now(p, now_ns) > 0;
+	return scan_apart(p, now_ns) > 0;
 }
 
-bool process_watch(struct process_code *p, uint64_t now_ns)
+bool process_watch(struct process_code **p, uint64_t now_ns)
 {
 	uint64_t begun = clock_ns();
 	bool read;
 
-	if (begun < p->rest_until) {
+	if (begun < (*p)->rest_until) {
 		/* Earlier observations are confirmed in any case. */
-		if (now_ns > p->scan_ns)
-			code_history_confirm(p->history, now_ns);
+		if (now_ns > (*p)->scan_ns)
+			code_history_confirm((*p)->history, now_ns);
 		return false;
 	}
 	read = process_scan(p, now_ns);
-	p->rest_until = clock_ns() + WATCH_SHARE * (clock_ns() - begun);
+	if (*p)
+		(*p)->rest_until = clock_ns() + WATCH_SHARE * (clock_ns() - begun);
 	return read;
 }
 

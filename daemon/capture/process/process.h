@@ -27,11 +27,17 @@
 struct process_code;
 
 /*
- * Opens /proc/PID and reads the mappings. Borrows pidfd until process_free(). data: records also cover mappings that
- * are not executable (attr.mmap_data), and so show when code becomes writable; then code that was generated page by
- * page keeps its history. -ESRCH: the process has ended; -EACCES, -EPERM: its mappings may not be read.
+ * Opens /proc/PID and reads the mappings. data: records also cover mappings that are not executable (attr.mmap_data),
+ * and so show when code becomes writable; then code that was generated page by page keeps its history. -ESRCH: the
+ * process has ended; -EACCES, -EPERM: its mappings may not be read; and errors of address_space_call().
  */
-int process_new(pid_t pid, int pidfd, bool data, uint64_t now_ns, struct process_code **ret);
+struct process_of {
+	pid_t pid;
+	int pidfd;
+	uid_t account; /* to which reading is charged */
+};
+
+int process_new(const struct process_of *of, bool data, uint64_t now_ns, struct process_code **ret);
 struct process_code *process_free(struct process_code *p);
 
 /* A PERF_RECORD_MMAP2: of mmap(), mprotect() or exec. It has either device and inode numbers or a build-id. */
@@ -65,15 +71,15 @@ void process_set_shift(struct process_code *p, int64_t shift_ns);
  * Reads memory and files of new mappings. now_ns: all records up to this time have been added, and it was determined
  * after the previous scan. The time scanned is bounded, and proportional to what is new. A process whose owner changed
  * (by a set-user-ID exec) is not read any more. Returns true if something was read; adding new records and scanning
- * again then preserves it against being overwritten.
+ * again then preserves it against being overwritten. *p becomes NULL if the reading had to be given up.
  */
-bool process_scan(struct process_code *p, uint64_t now_ns);
+bool process_scan(struct process_code **p, uint64_t now_ns);
 
 /*
  * Scans between snapshots. Skips the scan if scans would take more than a small share of the time, as for a process
  * that changes its mappings all the time.
  */
-bool process_watch(struct process_code *p, uint64_t now_ns);
+bool process_watch(struct process_code **p, uint64_t now_ns);
 
 /*
  * Appends the log to ret_log and texts, each terminated by NUL, to missing. *ret_files: the files that the log names,

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/capture/process/address-space.h"
+#include "lib/base/array.h"
+#include "lib/base/util.h"
+
+#define MS 1000000ull
+
+static const uint64_t look_ns = 50 * MS;
+static const uint64_t stuck_ns = 1000 * MS; /* without use of a processor */
+static const uint64_t rest_ns = 60000 * MS; /* one second of others' time a minute */
+
+struct running {
+	struct address_space_call call;
+	uid_t account;
+	clockid_t clock; /* processor time of its thread */
+	bool returned, given_up;
+};
+
+/* An account of which a call was given up. */
+struct resting {
+	uid_t account;
+	bool stuck; /* the call has not returned */
+	uint64_t until;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below, and of returned and given_up */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct resting *list;
+static size_t n_list, list_room;
+
+static struct resting *find_resting(uid_t account)
+{
+	for (size_t i = 0; i < n_list; i++)
+		if (list[i].account == account)
+			return &list[i];
+	return NULL;
+}
+
+static bool rests(uid_t account)
+{
+	struct resting *r;
+	bool found;
+
+	pthread_mutex_lock(&lock);
+	r = find_resting(account);
+	if (r && !r->stuck && now_ns(CLOCK_MONOTONIC) >= r->until)
+		*r = list[--n_list];
+	found = find_resting(account);
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static void *run_call(void *data)
+{
+	struct running *r = data;
+	struct resting *rest;
+	bool given_up;
+
+	r->call.run(r->call.data);
+	pthread_mutex_lock(&lock);
+	given_up = r->given_up;
+	rest = given_up ? find_resting(r->account) : NULL;
+	if (rest)
+		*rest = (struct resting){ r->account, false, now_ns(CLOCK_MONOTONIC) + rest_ns };
+	r->returned = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	if (!given_up)
+		return NULL;
+	r->call.drop(r->call.data);
+	free(r);
+	return NULL;
+}
+
+/* The thread can be given up, so nothing joins it. */
+static int start(struct running *r)
+{
+	pthread_attr_t detached;
+	sigset_t all, saved;
+	pthread_t thread;
+	int rc;
+
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	pthread_mutex_lock(&lock);
+	rc = pthread_create(&thread, &detached, run_call, r);
+	/* It exists as long as the lock is held. */
+	if (rc == 0)
+		pthread_getcpuclockid(thread, &r->clock);
+	pthread_mutex_unlock(&lock);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	pthread_attr_destroy(&detached);
+	return -rc;
+}
+
+/* With the lock. Without memory the wait goes on. */
+static bool give_up(struct running *r)
+{
+	if (array_reserve(list, n_list, &list_room) < 0)
+		return false;
+	list[n_list++] = (struct resting){ .account = r->account, .stuck = true };
+	r->given_up = true;
+	return true;
+}
+
+/* A thread that waits for the lock of an address space uses no processor. */
+static int wait_for(struct running *r)
+{
+	uint64_t used = 0, moved = now_ns(CLOCK_MONOTONIC);
+	int rc = 0;
+
+	pthread_mutex_lock(&lock);
+	while (!r->returned && rc == 0) {
+		uint64_t now = now_ns(CLOCK_MONOTONIC), ran = now_ns(r->clock), until = now + look_ns;
+		const struct timespec look = { (time_t)(until / (1000 * MS)), (long)(until % (1000 * MS)) };
+
+		if (ran != used)
+			moved = now;
+		used = ran;
+		if (now - moved > stuck_ns && give_up(r))
+			rc = -ETIMEDOUT;
+		else
+			pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &look);
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+int address_space_call(uid_t account, const struct address_space_call *call)
+{
+	struct running *r;
+	int rc;
+
+	if (rests(account))
+		return -EBUSY;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	*r = (struct running){ .call = *call, .account = account };
+	rc = start(r);
+	if (rc == 0)
+		rc = wait_for(r);
+	if (rc != -ETIMEDOUT)
+		free(r);
+	return rc;
+}
+
+const char *address_space_strerror(int rc)
+{
+	return rc == -ETIMEDOUT ? "the kernel gave no access to it in time: something in the process, as a file system "
+				  "in user space, "
+				  "holds the lock of its address space"
+	       : rc == -EBUSY
+		   ? "another process of its user did not let go of its address space: its processes are not read "
+		     "for a minute"
+		   : strerror(-rc);
+}

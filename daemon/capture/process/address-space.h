@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls that read the mappings or the memory of a process. Its user can delay them for any time: the kernel holds the
+ * lock of an address space while a file system in user space does not answer a page fault. Each call runs in a thread
+ * of its own, and is given up when it makes no progress. Then nothing of its account is read for a while.
+ */
+#ifndef CSIGHT_DAEMON_CAPTURE_ADDRESS_SPACE_H
+#define CSIGHT_DAEMON_CAPTURE_ADDRESS_SPACE_H
+
+#include <sys/types.h>
+
+struct address_space_call {
+	void (*run)(void *data);
+	void (*drop)(void *data); /* frees the data of a call that was given up, when run() returns, on its thread */
+	void *data;
+};
+
+/*
+ * 0: run() has returned. -ETIMEDOUT: it was given up, and owns its data. -EBUSY: run() was not called, since another
+ * call of the account was given up and has not returned, or has done so a short time ago; -EAGAIN, -ENOMEM.
+ */
+int address_space_call(uid_t account, const struct address_space_call *call);
+
+/* Returns the text of an error of these calls, or that of strerror(). */
+const char *address_space_strerror(int rc);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon/capture/process/address-space.c: a call that works is waited for, however long it takes; one that waits for
+ * another is given up, and its account rests, while others are served.
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <semaphore.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/capture/process/address-space.h"
+#include "lib/base/util.h"
+#include "tests/unit.h"
+
+enum { ANNA = 1000, BERT = 1001, WORK_NS = 1500000000 };
+
+static sem_t dropped;
+
+static void work(void *data)
+{
+	volatile unsigned *turns = data;
+	uint64_t begun = now_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	while (now_ns(CLOCK_THREAD_CPUTIME_ID) - begun < WORK_NS)
+		++*turns;
+}
+
+static void wait_for_byte(void *data)
+{
+	char c;
+
+	CHECK_EQ(read(*(int *)data, &c, 1), 1);
+}
+
+static void drop(void *data)
+{
+	CHECK(data != NULL);
+	sem_post(&dropped);
+}
+
+int main(void)
+{
+	unsigned turns = 0;
+	int ends[2];
+
+	sem_init(&dropped, 0, 0);
+	CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
+	CHECK_EQ(address_space_call(ANNA, &(struct address_space_call){ work, drop, &turns }), 0);
+	CHECK(turns > 0);
+	CHECK_EQ(address_space_call(ANNA, &(struct address_space_call){ wait_for_byte, drop, &ends[0] }), -ETIMEDOUT);
+	turns = 0;
+	CHECK_EQ(address_space_call(ANNA, &(struct address_space_call){ work, drop, &turns }), -EBUSY);
+	CHECK_EQ(turns, 0);
+	CHECK_EQ(address_space_call(BERT, &(struct address_space_call){ work, drop, &turns }), 0);
+	CHECK(turns > 0);
+	CHECK(sem_trywait(&dropped) < 0);
+	CHECK_EQ(write(ends[1], "", 1), 1);
+	CHECK_EQ(sem_wait(&dropped), 0);
+	/* It could do so again at once. */
+	turns = 0;
+	CHECK_EQ(address_space_call(ANNA, &(struct address_space_call){ work, drop, &turns }), -EBUSY);
+	CHECK_EQ(turns, 0);
+	return unit_end();
+}
