@@ -11,6 +11,8 @@
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
+enum { MANY = 100000 };
+
 static void put_map(struct buf *b, const char *path, uint64_t inode, uint32_t file)
 {
 	struct emu_record_map m = { .head.type = EMU_REC_MAP, .inode = inode, .file = file, .len = 4096 };
@@ -118,9 +120,30 @@ static void test_patience(void)
 	CHECK(good);
 }
 
+/* With more mappings than the limit, all of the address space is unknown from the first on that is left out. */
+static void test_full(void)
+{
+	_cleanup_buf_ struct buf b = { .limit = 64 << 20 };
+	const struct code_map *last;
+	struct code_log log;
+
+	for (unsigned i = 0; i < MANY; i++)
+		put_map(&b, "//anon", 0, 0);
+	CHECK_EQ(buf_error(&b), 0);
+	CHECK_EQ(code_log_read(b.data, b.size, &log), 0);
+	CHECK(log.crowded);
+	CHECK(log.n_maps < MANY);
+	last = &log.maps[log.n_maps - 1];
+	CHECK_STR(last->path, "//unknown");
+	CHECK(last->record.addr == 0 && last->record.len == INT64_MAX);
+	CHECK_STR(last[-1].path, "//anon");
+	code_log_done(&log);
+}
+
 int main(void)
 {
 	test_images();
+	test_full();
 	test_limits();
 	test_patience();
 	return unit_end();

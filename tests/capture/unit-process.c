@@ -18,7 +18,9 @@
 #include "lib/base/io.h"
 #include "tests/capture/process-child.h"
 
-enum { LINE = 64 };
+enum { LINE = 64, CROWD = 33000 };
+
+static const uint64_t crowd_ns = 10000000000; /* was a minute */
 
 static void test_rewritten(void)
 {
@@ -395,6 +397,46 @@ static void test_bounds(void)
 	child_done(&c);
 }
 
+/*
+ * A process with as many mappings as the history has records: no older half can be dropped, and each record more used
+ * to cost a search of all. What does not fit is unknown, up to the next scan.
+ */
+static void test_crowded(void)
+{
+	const uint64_t place = 1ull << 44;
+	struct process_map m = { .len = PAGE, .prot = PROT_READ | PROT_EXEC, .flags = MAP_PRIVATE, .path = "//anon" };
+	struct captured *t;
+	struct done a, b;
+	struct child c;
+	uint64_t begun;
+
+	if (!child_new(&c, step_jit, true))
+		return;
+	a = child_act(&c, 'A');
+	child_scan(&c);
+	begun = now_ns(CLOCK_THREAD_CPUTIME_ID);
+	for (unsigned i = 0; i < CROWD; i++) {
+		m.time = clock_now();
+		m.addr = place + 2 * PAGE * (uint64_t)i;
+		process_map(c.process, &m);
+	}
+	CHECK(now_ns(CLOCK_THREAD_CPUTIME_ID) - begun < crowd_ns);
+	b = child_act(&c, 'B');
+	child_drain(&c);
+	t = child_capture_more(&c, NULL);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 'A');
+	CHECK_EQ(captured_byte(t, a.addr, b.after), 0);
+	CHECK(captured_misses(t, "more mappings"));
+	captured_free(t);
+	/* The process does not have these mappings, as a scan shows. */
+	child_scan(&c);
+	process_forget(c.process, clock_now());
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, clock_now()), 'B');
+	captured_free(t);
+	child_done(&c);
+}
+
 static void test_lost(void)
 {
 	struct child c;
@@ -447,6 +489,7 @@ int main(int argc, char **argv)
 	test_vdso_and_end();
 	test_jitdump();
 	test_bounds();
+	test_crowded();
 	test_lost();
 	test_held();
 	snprintf(command, sizeof(command), "rm -rf %s", work);

@@ -26,6 +26,7 @@ struct code_history {
 	uint64_t bytes;
 	/* time of the last search for unrecorded mappings; UINT64_MAX: no search is unconfirmed */
 	uint64_t seen;
+	bool instead; /* records of that time may be revoked */
 };
 
 /* The address space at one moment, while records and observations are applied in order of time. */
@@ -51,14 +52,19 @@ int code_history_new(bool data, struct code_history **ret)
 	return 0;
 }
 
-struct code_history *code_history_free(struct code_history *h)
+void code_history_clear(struct code_history *h)
 {
-	if (!h)
-		return NULL;
 	for (size_t i = 0; i < h->n_observations; i++)
 		free(h->observations[i].bytes);
 	free(h->observations);
 	free(h->records);
+	*h = (struct code_history){ .data = h->data, .described = h->described, .seen = UINT64_MAX };
+}
+
+struct code_history *code_history_free(struct code_history *h)
+{
+	if (h)
+		code_history_clear(h);
 	free(h);
 	return NULL;
 }
@@ -68,21 +74,36 @@ void code_history_set_described(struct code_history *h, bool described)
 	h->described = described;
 }
 
+/* Returns the index of the first record of this time, or a later one. */
+static size_t first_record(const struct code_history *h, uint64_t time)
+{
+	size_t low = 0, high = h->n_records;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (h->records[middle].time < time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* A mapping found in place of another was caused by this later record; it did not exist before. */
 static void revoke_found(struct code_history *h, const struct code_record *r)
 {
-	size_t from = h->n_records, kept;
+	size_t from = first_record(h, h->seen), kept = from, i = from;
 
-	while (from && h->records[from - 1].time >= h->seen)
-		from--;
-	kept = from;
-	for (size_t i = from; i < h->n_records; i++) {
+	for (; i < h->n_records && h->records[i].time == h->seen; i++) {
 		const struct code_record *f = &h->records[i];
 
-		if (!f->instead || f->time != h->seen || f->start >= r->end || f->end <= r->start)
+		if (!f->instead || f->start >= r->end || f->end <= r->start)
 			h->records[kept++] = *f;
 	}
-	h->n_records = kept;
+	if (kept < i)
+		memmove(&h->records[kept], &h->records[i], (h->n_records - i) * sizeof(*h->records));
+	h->n_records -= i - kept;
 }
 
 int code_history_record(struct code_history *h, const struct code_record *r)
@@ -91,10 +112,12 @@ int code_history_record(struct code_history *h, const struct code_record *r)
 
 	if (r->start >= r->end)
 		return 0;
-	if (r->found)
+	if (r->found) {
+		h->instead = (h->instead && h->seen == r->time) || r->instead;
 		h->seen = r->time;
-	else if (r->time > h->seen)
+	} else if (r->time > h->seen && h->instead) {
 		revoke_found(h, r);
+	}
 	at = h->n_records;
 	if (h->n_records >= RECORDS_MAX)
 		return -ENOSPC;
@@ -133,6 +156,7 @@ void code_history_confirm(struct code_history *h, uint64_t now)
 	for (size_t i = h->n_observations; i-- > 0 && h->observations[i].to == UINT64_MAX;)
 		h->observations[i].to = now;
 	h->seen = UINT64_MAX;
+	h->instead = false;
 }
 
 static void emit_change(struct sweep *s, enum code_change_kind kind, uint64_t time, const struct code_span *seg,
@@ -480,27 +504,64 @@ int code_history_forget(struct code_history *h, uint64_t before)
 	return rc;
 }
 
-void code_history_prune(struct code_history *h, uint64_t before)
+/* Addresses at which there has been code. */
+struct extent {
+	uint64_t start, end;
+};
+
+static int compare_extents(const void *left, const void *right)
 {
-	uint64_t low = UINT64_MAX, high = 0;
-	size_t kept = 0;
+	const struct extent *a = left, *b = right;
+
+	return (a->start > b->start) - (a->start < b->start);
+}
+
+/* Lists them in order, and apart from each other. Returns their number. */
+static size_t list_code(const struct code_history *h, struct extent *ret)
+{
+	size_t n = 0, joined = 0;
 
 	for (size_t i = 0; i < h->n_records; i++)
-		if (h->records[i].kind < CODE_NONE) {
-			low = MIN(low, h->records[i].start);
-			high = MAX(high, h->records[i].end);
-		}
-	for (size_t i = 0; i < h->n_records; i++) {
-		const struct code_record *r = &h->records[i];
-		bool keep = r->kind != CODE_NONE || r->time >= before;
+		if (h->records[i].kind < CODE_NONE)
+			ret[n++] = (struct extent){ h->records[i].start, h->records[i].end };
+	if (n)
+		qsort(ret, n, sizeof(*ret), compare_extents);
+	for (size_t i = 0; i < n; i++)
+		if (joined && ret[i].start <= ret[joined - 1].end)
+			ret[joined - 1].end = MAX(ret[joined - 1].end, ret[i].end);
+		else
+			ret[joined++] = ret[i];
+	return joined;
+}
 
-		for (size_t k = 0; !keep && r->start < high && r->end > low && k < h->n_records; k++)
-			keep = h->records[k].kind < CODE_NONE && h->records[k].start < r->end &&
-			       h->records[k].end > r->start;
-		if (keep)
+static bool overlaps(const struct extent *list, size_t n, const struct code_record *r)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (list[middle].end <= r->start)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < n && list[low].start < r->end;
+}
+
+void code_history_prune(struct code_history *h, uint64_t before)
+{
+	_cleanup_free_ struct extent *code = calloc(h->n_records + 1, sizeof(*code));
+	size_t n = code ? list_code(h, code) : 0, kept = 0;
+
+	for (size_t i = 0; code && i < h->n_records; i++) {
+		const struct code_record *r = &h->records[i];
+
+		if (r->kind != CODE_NONE || r->time >= before || overlaps(code, n, r))
 			h->records[kept++] = *r;
 	}
-	h->n_records = kept;
+	if (code)
+		h->n_records = kept;
 }
 
 uint64_t code_history_image_time(const struct code_history *h, uint32_t image)
@@ -511,9 +572,21 @@ uint64_t code_history_image_time(const struct code_history *h, uint32_t image)
 	return UINT64_MAX;
 }
 
+void code_history_each_image(const struct code_history *h, void (*fn)(void *data, uint32_t image), void *data)
+{
+	for (size_t i = 0; i < h->n_records; i++)
+		if (h->records[i].image != CODE_NO_IMAGE)
+			fn(data, h->records[i].image);
+}
+
 uint64_t code_history_middle(const struct code_history *h)
 {
 	return h->n_records ? h->records[h->n_records / 2].time : 0;
+}
+
+bool code_history_crowded(const struct code_history *h)
+{
+	return h->n_records > RECORDS_MAX / 4 * 3;
 }
 
 uint64_t code_history_bytes(const struct code_history *h)

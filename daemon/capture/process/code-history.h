@@ -77,6 +77,7 @@ struct code_history;
  */
 int code_history_new(bool data, struct code_history **ret);
 struct code_history *code_history_free(struct code_history *h);
+void code_history_clear(struct code_history *h);
 
 /*
  * The program describes its own code in a jitdump: then that description of a memory outlives changes of its
@@ -110,8 +111,14 @@ void code_history_prune(struct code_history *h, uint64_t before);
 /* Returns the time of the first record that names an image; UINT64_MAX: none does. */
 uint64_t code_history_image_time(const struct code_history *h, uint32_t image);
 
+/* Calls fn for the image of each record that has one. */
+void code_history_each_image(const struct code_history *h, void (*fn)(void *data, uint32_t image), void *data);
+
 /* Returns the time of the middle record. */
 uint64_t code_history_middle(const struct code_history *h);
+
+/* True if there is room for few more records. */
+bool code_history_crowded(const struct code_history *h);
 
 /* Memory of the observed bytes, and of the whole history. */
 uint64_t code_history_bytes(const struct code_history *h);

@@ -26,6 +26,7 @@ struct log_reader {
 	struct hash images; /* indices in log.images, by the hash of what identifies one */
 	size_t named;       /* bytes of the images' paths */
 	size_t mapped;      /* bytes of the mappings' paths */
+	bool full;          /* a mapping was left out */
 };
 
 static bool same_image(const struct code_image *i, const struct emu_record_map *m, const char *path)
@@ -111,9 +112,13 @@ static int read_map(struct log_reader *l, struct reader *r)
 	if (rd_copy(r, &m.record, sizeof(m.record)) < 0 || rd_str(r, &m.path) < 0 || strlen(m.path) >= EMU_PATH_SIZE ||
 	    m.record.build_id_size > EMU_BUILD_ID_MAX)
 		return -EBADMSG;
-	if (log->n_maps >= MAPS_MAX || l->mapped + strlen(m.path) > MAPPED_MAX) {
-		log->crowded = true;
+	/* What is mapped from the first mapping on that is left out is unknown. */
+	if (l->full)
 		return 0;
+	if (log->n_maps >= MAPS_MAX || l->mapped + strlen(m.path) > MAPPED_MAX) {
+		log->crowded = l->full = true;
+		m.path = "//unknown";
+		m.record = (struct emu_record_map){ .head = m.record.head, .len = INT64_MAX, .prot = m.record.prot };
 	}
 	l->mapped += strlen(m.path);
 	rc = find_image(l, &m.record, m.path, &m.image);

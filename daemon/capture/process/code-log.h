@@ -14,7 +14,7 @@
 
 struct code_map {
 	struct emu_record_map record;
-	const char *path; /* within the log */
+	const char *path; /* within the log, or "//unknown" */
 	uint32_t image;   /* UINT32_MAX: anonymous memory */
 };
 

@@ -43,6 +43,8 @@ struct process_code {
 	struct capture_jitdump jitdump; /* of the program; fd -1: there is none */
 	uint64_t scan_ns;               /* time of the last scan */
 	uint64_t rest_until;            /* CLOCK_MONOTONIC: no watch before */
+	uint64_t room_rest_until;       /* likewise: no room is made in what is full */
+	uint64_t dropped_ns;            /* time of the first record that was dropped since the last scan; 0: none */
 	int64_t shift;                  /* added to CLOCK_MONOTONIC it gives the records' clock, as of shift_ns */
 	uint64_t shift_ns;
 	bool shift_known;
@@ -64,6 +66,9 @@ struct process_image *process_find_image(struct process_code *p, uint32_t id);
 /* process-maps.c: adds a mapping that was recorded, or found by a scan, there or in place of a recorded one. */
 enum process_source { PROCESS_RECORDED, PROCESS_FOUND, PROCESS_FOUND_OTHER };
 void process_add(struct process_code *p, const struct process_map *m, enum process_source how);
+
+/* process-maps.c: makes room for what a scan finds, after records were dropped; what they changed becomes unknown. */
+void process_add_dropped(struct process_code *p, uint64_t now_ns);
 
 /* process-scan.c: false: there is nothing new to read, and it has been a short time since the last scan. */
 bool process_scan_needed(const struct process_code *p, uint64_t now_ns);

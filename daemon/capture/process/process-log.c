@@ -104,14 +104,18 @@ static void log_cut(const struct process_code *p, struct buf *log, const struct 
 static int write_log(struct process_code *p, struct buf *log)
 {
 	_cleanup_free_ struct code_change *changes = NULL;
+	uint64_t until = p->dropped_ns ? p->dropped_ns : UINT64_MAX;
 	size_t n_changes;
 	int rc = code_history_changes(p->history, &changes, &n_changes);
 
 	if (rc < 0)
 		return rc;
 	log_cut(p, log, changes, n_changes);
-	for (size_t i = 0; i < n_changes; i++)
+	for (size_t i = 0; i < n_changes && changes[i].time < until; i++)
 		log_change(p, log, &changes[i]);
+	/* From the first record on that was dropped, all is unknown. */
+	if (p->dropped_ns)
+		log_unknown(log, p->dropped_ns, 0, INT64_MAX);
 	for (size_t i = 0; i < p->n_names; i++) {
 		struct emu_record_comm c = { .head = { EMU_REC_COMM, sizeof(c), p->names[i].time },
 					     .tid = p->names[i].tid };

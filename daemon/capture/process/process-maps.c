@@ -12,42 +12,87 @@ enum {
 	IMAGES_MAX = 1024, /* limit of the log's reader */
 	PATHS_MAX = 256,   /* names of memory */
 	NAMES_MAX = 8 << 10,
+	ROOM_SHARE = 20, /* making room takes at most one part in this many of the time */
 };
 
 static const char anonymous[] = "//anon";
 
 struct process_image *process_find_image(struct process_code *p, uint32_t id)
 {
-	for (size_t i = p->n_images; i-- > 0;)
-		if (p->images[i].id == id)
-			return &p->images[i];
-	return NULL;
+	size_t low = 0, high = p->n_images;
+
+	/* They are in order of their identifiers. */
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (p->images[middle].id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < p->n_images && p->images[low].id == id ? &p->images[low] : NULL;
 }
 
-/* Drops the oldest image that no record names. Returns false if there is none. */
-static bool drop_image(struct process_code *p)
+/*
+ * Making room in a full history or list of images takes time, which the program can cause again at once: then what does
+ * not fit is dropped for a while.
+ */
+static bool may_make_room(const struct process_code *p)
 {
+	return now_ns(CLOCK_MONOTONIC) >= p->room_rest_until;
+}
+
+static void made_room(struct process_code *p, uint64_t begun)
+{
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+	p->room_rest_until = now + ROOM_SHARE * (now - begun);
+}
+
+struct naming {
+	struct process_code *process;
+	bool *named; /* by index */
+};
+
+static void note_named(void *data, uint32_t id)
+{
+	const struct naming *n = data;
+	const struct process_image *i = process_find_image(n->process, id);
+
+	if (i)
+		n->named[i - n->process->images] = true;
+}
+
+/* Drops the images that no record names. */
+static void drop_images(struct process_code *p)
+{
+	uint64_t begun = now_ns(CLOCK_MONOTONIC);
+	_cleanup_free_ bool *named = calloc(p->n_images + 1, sizeof(*named));
+	size_t kept = 0;
+
+	if (!named)
+		return;
+	code_history_each_image(p->history, note_named, &(struct naming){ p, named });
 	for (size_t i = 0; i < p->n_images; i++)
-		if (code_history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
+		if (named[i]) {
+			p->images[kept++] = p->images[i];
+		} else {
 			closep(&p->images[i].fd);
 			free(p->images[i].path);
-			p->n_images--;
-			memmove(&p->images[i], &p->images[i + 1], (p->n_images - i) * sizeof(*p->images));
-			return true;
 		}
-	return false;
+	p->n_images = kept;
+	made_room(p, begun);
 }
 
 static bool same_image(const struct process_image *i, const struct process_map *m)
 {
-	if (strcmp(i->path, m->path) != 0)
-		return false;
 	/* Inode numbers are reused; /proc does not show the generation. */
-	if (m->inode)
-		return i->inode == m->inode && i->major == m->major && i->minor == m->minor &&
-		       (!i->generation || !m->generation || i->generation == m->generation);
-	return m->build_id_size && i->build_id_size == m->build_id_size &&
-	       memcmp(i->build_id, m->build_id, m->build_id_size) == 0;
+	if (m->inode ? i->inode != m->inode || i->major != m->major || i->minor != m->minor ||
+			   (i->generation && m->generation && i->generation != m->generation)
+		     : !m->build_id_size || i->build_id_size != m->build_id_size ||
+			   memcmp(i->build_id, m->build_id, m->build_id_size) != 0)
+		return false;
+	return strcmp(i->path, m->path) == 0;
 }
 
 static uint32_t find_image(struct process_code *p, const struct process_map *m)
@@ -62,7 +107,9 @@ static uint32_t find_image(struct process_code *p, const struct process_map *m)
 	for (size_t n = p->n_images; n-- > 0;)
 		if (same_image(&p->images[n], m))
 			return p->images[n].id;
-	if (p->n_images >= IMAGES_MAX && !drop_image(p)) {
+	if (p->n_images >= IMAGES_MAX && may_make_room(p))
+		drop_images(p);
+	if (p->n_images >= IMAGES_MAX) {
 		p->crowded = true;
 		return CODE_NO_IMAGE;
 	}
@@ -101,18 +148,29 @@ static bool is_file(const struct process_map *m)
 }
 
 /* When the history is full, its older half is replaced by the state at its end. */
+static int make_room(struct process_code *p)
+{
+	uint64_t begun = now_ns(CLOCK_MONOTONIC);
+	int rc;
+
+	p->cut = MAX(p->cut, code_history_middle(p->history));
+	rc = code_history_forget(p->history, p->cut);
+	made_room(p, begun);
+	return rc;
+}
+
 static void add_record(struct process_code *p, const struct code_record *r)
 {
-	int rc = code_history_record(p->history, r);
+	int rc = p->dropped_ns ? -ENOSPC : code_history_record(p->history, r);
 
-	if (rc == -ENOSPC) {
-		p->cut = MAX(p->cut, code_history_middle(p->history));
-		rc = code_history_forget(p->history, p->cut);
+	if (rc == -ENOSPC && !p->dropped_ns && may_make_room(p)) {
+		rc = make_room(p);
 		if (rc == 0)
 			rc = code_history_record(p->history, r);
 	}
-	if (rc < 0)
-		p->crowded = true;
+	if (rc < 0 && !p->dropped_ns)
+		p->dropped_ns = MAX(r->time, 1);
+	p->crowded |= rc < 0;
 }
 
 void process_add(struct process_code *p, const struct process_map *m, enum process_source how)
@@ -157,16 +215,38 @@ void process_exec(struct process_code *p, uint64_t time)
 	add_record(p, &r);
 }
 
-void process_note_lost_records(struct process_code *p, uint64_t since_ns, uint64_t now_ns)
+/* All mappings are unknown after since_ns, up to now_ns. */
+static void note_unknown(struct process_code *p, uint64_t since_ns, uint64_t now_ns)
 {
 	struct code_record r = { .time = since_ns + 1, .end = INT64_MAX, .kind = CODE_LOST, .image = CODE_NO_IMAGE };
 
 	p->pending = true;
-	p->lost = true;
 	add_record(p, &r);
 	/* Later records may have been lost, too, up to now. */
 	r.time = MAX(now_ns, r.time + 1) - 1;
 	add_record(p, &r);
+}
+
+void process_note_lost_records(struct process_code *p, uint64_t since_ns, uint64_t now_ns)
+{
+	p->lost = true;
+	note_unknown(p, since_ns, now_ns);
+}
+
+void process_add_dropped(struct process_code *p, uint64_t now)
+{
+	uint64_t since = p->dropped_ns;
+
+	if (!since)
+		return;
+	p->dropped_ns = 0;
+	if (make_room(p) < 0 || code_history_crowded(p->history)) {
+		/* The scan finds what is mapped now. */
+		code_history_clear(p->history);
+		p->cut = now;
+		return;
+	}
+	note_unknown(p, since - 1, now);
 }
 
 void process_name(struct process_code *p, uint64_t time, uint32_t tid, const char *name, bool exec)

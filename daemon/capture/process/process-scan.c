@@ -460,6 +460,7 @@ int process_scan_now(struct process_code *p, uint64_t now)
 	if (p->closed)
 		return 0;
 	p->leaderless = rc == -EAGAIN;
+	process_add_dropped(p, now);
 	if (rc == 0)
 		rc = scan_all(&l);
 	if (rc == 0)
@@ -477,6 +478,6 @@ int process_scan_now(struct process_code *p, uint64_t now)
 	measure_jitdump(p);
 	code_history_prune(p->history, last);
 	p->scan_ns = now;
-	p->pending = false;
+	p->pending = p->dropped_ns > 0;
 	return l.n > 0;
 }

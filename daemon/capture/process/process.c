@@ -117,21 +117,40 @@ bool process_watch(struct process_code **p, uint64_t now_ns)
 	return read;
 }
 
+struct old_name {
+	uint32_t tid;
+	size_t index;
+};
+
+static int compare_old_names(const void *left, const void *right)
+{
+	const struct old_name *a = left, *b = right;
+
+	return a->tid != b->tid ? (a->tid > b->tid) - (a->tid < b->tid) : (a->index > b->index) - (a->index < b->index);
+}
+
 /* Drops old names of threads that have ended, and all but the last old name of live threads. */
 static void forget_names(struct process_code *p, uint64_t before)
 {
-	size_t kept = 0;
+	_cleanup_free_ struct old_name *old = calloc(p->n_names + 1, sizeof(*old));
+	size_t n = 0, kept = 0;
 
-	for (size_t i = 0; i < p->n_names; i++) {
-		bool old = p->names[i].time < before, later = false;
+	for (size_t i = 0; old && i < p->n_names; i++)
+		if (p->names[i].time < before)
+			old[n++] = (struct old_name){ p->names[i].tid, i };
+	if (n)
+		qsort(old, n, sizeof(*old), compare_old_names);
+	for (size_t i = 0; i < n; i++) {
 		char task[32];
 
-		for (size_t k = i + 1; old && !later && k < p->n_names; k++)
-			later = p->names[k].tid == p->names[i].tid && p->names[k].time < before;
-		snprintf(task, sizeof(task), "task/%u", p->names[i].tid);
-		if (!old || (!later && faccessat(p->proc.dir, task, F_OK, 0) == 0))
-			p->names[kept++] = p->names[i];
+		snprintf(task, sizeof(task), "task/%u", old[i].tid);
+		/* A name of no thread is dropped below. */
+		if ((i + 1 < n && old[i + 1].tid == old[i].tid) || faccessat(p->proc.dir, task, F_OK, 0) < 0)
+			p->names[old[i].index].tid = 0;
 	}
+	for (size_t i = 0; i < p->n_names; i++)
+		if (p->names[i].tid)
+			p->names[kept++] = p->names[i];
 	p->n_names = kept;
 }
 
