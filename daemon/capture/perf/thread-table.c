@@ -11,6 +11,8 @@
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 
+enum { INTERVALS_MAX = 1 << 20 };
+
 #define NO_CPU (UINT32_MAX - 1) /* UINT32_MAX: unknown */
 
 void thread_table_init(struct thread_table *t, uint32_t pid)
@@ -23,24 +25,51 @@ void thread_table_done(struct thread_table *t)
 	free(t->list);
 	free(t->spans);
 	free(t->switches);
+	hash_done(&t->newest);
 	*t = (struct thread_table){ 0 };
+}
+
+static struct thread_entry *newest_of(struct thread_table *t, uint32_t tid)
+{
+	const uint32_t *index = hash_get(&t->newest, tid, 0);
+
+	return index ? &t->list[*index] : NULL;
+}
+
+static struct thread_entry *former_of(struct thread_table *t, const struct thread_entry *k)
+{
+	return k->former ? &t->list[k->former - 1] : NULL;
 }
 
 /* The latest thread of this number that existed at this time; numbers are reused. */
 struct thread_entry *thread_table_find(struct thread_table *t, uint32_t tid, uint64_t at)
 {
-	for (size_t i = t->n; i-- > 0;)
-		if (t->list[i].tid == tid && t->list[i].start <= at && (!t->list[i].end || t->list[i].end >= at))
-			return &t->list[i];
+	for (struct thread_entry *k = newest_of(t, tid); k; k = former_of(t, k))
+		if (k->start <= at && (!k->end || k->end >= at))
+			return k;
 	return NULL;
 }
 
+/* Only the last thread of a number may be alive. */
 static struct thread_entry *find_alive(struct thread_table *t, uint32_t tid)
 {
-	for (size_t i = t->n; i-- > 0;)
-		if (t->list[i].tid == tid && !t->list[i].end)
-			return &t->list[i];
-	return NULL;
+	struct thread_entry *k = newest_of(t, tid);
+
+	return k && !k->end ? k : NULL;
+}
+
+/* Makes an entry the last one of its number. */
+static int index_entry(struct thread_table *t, uint32_t index)
+{
+	struct thread_entry *k = &t->list[index];
+	uint32_t *last;
+	int rc = hash_find(&t->newest, k->tid, 0, &last);
+
+	if (rc < 0)
+		return rc;
+	k->former = rc == 0 ? 1 + *last : 0;
+	*last = index;
+	return 0;
 }
 
 static void drop_ended(struct thread_table *t, uint64_t before, size_t keep)
@@ -57,7 +86,13 @@ static void drop_ended(struct thread_table *t, uint64_t before, size_t keep)
 			t->list[kept++] = *k;
 		}
 	}
+	if (kept == t->n)
+		return;
 	t->n = kept;
+	/* The table has room for as many as before. */
+	hash_clear(&t->newest);
+	for (size_t i = 0; i < t->n; i++)
+		index_entry(t, (uint32_t)i);
 }
 
 void thread_table_limit(struct thread_table *t, size_t n_ended)
@@ -74,6 +109,10 @@ static struct thread_entry *add_thread(struct thread_table *t, uint32_t tid)
 		return NULL;
 	}
 	t->list[t->n] = (struct thread_entry){ .tid = tid };
+	if (index_entry(t, (uint32_t)t->n) < 0) {
+		t->dropped = true;
+		return NULL;
+	}
 	return &t->list[t->n++];
 }
 
@@ -95,9 +134,9 @@ static bool end_number_use(struct thread_table *t, uint32_t tid, uint64_t time)
 {
 	bool used = false;
 
-	for (size_t i = 0; i < t->n; i++)
-		if (t->list[i].tid == tid && t->list[i].until > time) {
-			t->list[i].until = time;
+	for (struct thread_entry *k = newest_of(t, tid); k; k = former_of(t, k))
+		if (k->until > time) {
+			k->until = time;
 			used = true;
 		}
 	return used;
@@ -301,7 +340,7 @@ int thread_table_scan(struct thread_table *t, uint64_t now)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
 	_cleanup_free_ bool *seen = NULL;
-	size_t before = t->n;
+	size_t before;
 	char path[64];
 	struct dirent *e;
 
@@ -310,6 +349,8 @@ int thread_table_scan(struct thread_table *t, uint64_t now)
 	/* Only a process that no longer exists has no threads. */
 	if (!dir && errno != ENOENT)
 		return -errno;
+	thread_table_limit(t, THREAD_TABLE_ENDED_MAX);
+	before = t->n;
 	seen = calloc(before + 1, sizeof(*seen));
 	if (!seen)
 		return -ENOMEM;
@@ -427,7 +468,7 @@ int thread_table_intervals(const struct thread_table *t, uint64_t until, struct 
 
 			if (from >= to)
 				continue;
-			if (array_reserve(list, n, &room) < 0)
+			if (n >= INTERVALS_MAX || array_reserve(list, n, &room) < 0)
 				return -ENOMEM;
 			list[n++] = (struct capture_interval){ k->tid, from, to };
 		}

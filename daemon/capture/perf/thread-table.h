@@ -8,6 +8,7 @@
 
 #include "daemon/capture/capture.h"
 #include "daemon/capture/perf/perf-event.h"
+#include "lib/base/hash.h"
 
 enum { THREAD_TABLE_ENDED_MAX = 8192, THREAD_TABLE_SPANS_MAX = 1024, THREAD_TABLE_SWITCHES_MAX = 1 << 17 };
 
@@ -23,6 +24,7 @@ struct thread_entry {
 	uint64_t until;
 	bool lingers;     /* the thread executed a program under another number */
 	uint64_t written; /* bytes of trace, where they can be attributed */
+	uint32_t former;  /* 1 + index of the entry before it with the same number; 0: there is none */
 	char name[CAPTURE_NAME_SIZE];
 };
 
@@ -40,6 +42,7 @@ struct thread_table {
 	uint32_t pid;
 	struct thread_entry *list; /* in order of discovery */
 	size_t n, room, n_ended;
+	struct hash newest;       /* index of the last entry of each number */
 	struct owner_span *spans; /* when the process ran its owner's programs only, oldest first */
 	size_t n_spans, spans_room;
 	struct thread_switch *switches;
