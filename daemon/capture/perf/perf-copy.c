@@ -374,6 +374,8 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 	else if (running)
 		c->blind = restart_grid(&s->grid);
 	perf_machine_read_records(m);
+	perf_target_catch_up(s);
+	perf_target_check_owner(s);
 	find_window(s, alive, limits->last, c);
 	if (s->shared && arena_restore_contexts(&m->arena))
 		arena_drain(&m->arena, &m->scratch);

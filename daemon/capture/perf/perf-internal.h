@@ -45,8 +45,10 @@ struct perf_target {
 	uint64_t unrecorded;   /* CPU time of the process before armed_at, ns; 0: none, or unknown */
 	uint64_t next_publish; /* CLOCK_MONOTONIC */
 	uint64_t lost_records;
-	bool paused;  /* alone, or with all others */
-	bool failing; /* its own rings did not start */
+	bool rescans;           /* records were lost, and its threads have not been listed since */
+	uint64_t flooded_since; /* time of the first record of a mapping that was left out; 0: none */
+	bool paused;            /* alone, or with all others */
+	bool failing;           /* its own rings did not start */
 	/* Its events are to be restarted once more, after a failure at failed_since. */
 	bool again;
 	uint64_t failed_since;
@@ -76,6 +78,14 @@ struct perf_kept {
 	TAILQ_ENTRY(perf_kept) link;
 };
 
+/* What the targets of an account have caused on the capture thread, beside what was requested (perf-share.c). */
+struct perf_account {
+	uid_t account;
+	uint64_t rest_until; /* CLOCK_MONOTONIC */
+	uint64_t window;     /* likewise, its begin */
+	unsigned n_changes;  /* records of mappings and names in the window */
+};
+
 struct perf_machine {
 	pthread_mutex_t lock;
 	struct plan_settings settings;
@@ -97,6 +107,9 @@ struct perf_machine {
 	struct process_table *process_table; /* if everything is traced at all times, else NULL */
 	struct arena arena;
 	TAILQ_HEAD(, perf_target) sources;
+	struct perf_account *accounts;
+	size_t n_accounts, accounts_room;
+	uint64_t reading; /* CLOCK_MONOTONIC: when the records were last read */
 	unsigned n_private, n_shared, n_contained;
 	uint64_t memory; /* of private rings, bytes */
 	char online[CPUS_TEXT_MAX];
@@ -133,6 +146,9 @@ void perf_target_close(struct perf_target *s);
 
 /* Checks the owner again if the process has executed a program. */
 void perf_target_check_owner(struct perf_target *s);
+
+/* True if the process has not ended. */
+bool perf_target_exists(const struct perf_target *s);
 /* Adds a record to the replay log and folds it into the target's state. False: it is not about this target. */
 bool perf_target_record(struct perf_target *s, const struct perf_record *r);
 
@@ -167,6 +183,13 @@ void perf_keep_replay(struct perf_target *s);
 /* Rebuilds the state of the target after records since this time were lost. */
 void perf_target_rescan(struct perf_target *s, uint64_t since);
 
+/* The same, and its threads are listed when the share of its account permits. Until then no owner is known for it. */
+void perf_target_lost_records(struct perf_target *s, uint64_t since);
+void perf_target_catch_up(struct perf_target *s);
+
+/* All records of this time have been read. */
+void perf_target_end_flood(struct perf_target *s);
+
 /* Periodic work: restarts failed rings, discards expired data, publishes the status for the event loop. */
 void perf_target_maintain(struct perf_target *s, uint64_t now);
 
@@ -183,6 +206,13 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b);
 /* perf-share.c: returns how many events more, and how many bytes of rings more, the user of the target may have. */
 size_t perf_share_events(const struct perf_target *s);
 uint64_t perf_share_rings(const struct perf_target *s);
+
+/* True if the targets of its account have taken their share of the capture thread's time. */
+bool perf_share_rests(const struct perf_target *s);
+void perf_share_worked(struct perf_target *s, uint64_t begun);
+
+/* Counts a record that its program causes at will. False: there are more than csightd follows. */
+bool perf_share_follows(struct perf_target *s);
 /* Returns the bytes of the rings and of the replay log that the target has of its own. */
 uint64_t perf_share_memory(const struct perf_target *s);
 

@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* What the user of a target may have of the machine's trace units, together with its other targets. */
+/*
+ * What the user of a target may have of the machine's trace units, and of the capture thread's time, together with its
+ * other targets.
+ */
 #include "config.h"
 
 #include <sys/resource.h>
 
 #include "daemon/capture/perf/perf-internal.h"
 #include "daemon/capture/perf/replay-log.h"
+#include "lib/base/array.h"
 #include "lib/base/util.h"
+
+enum {
+	REST = 7,            /* of the time, one part in 8 is for what an account's targets cause */
+	CHANGES_MAX = 32768, /* records in a window */
+};
+
+static const uint64_t window_ns = PERF_DRAIN_MS * 1000000ull;
 
 static uint64_t rest(uint64_t most, uint64_t used)
 {
@@ -53,4 +64,55 @@ uint64_t perf_share_rings(const struct perf_target *s)
 	if (share->divided)
 		left = MIN(left, rest(rest(s->m->settings.memory, rest(s->m->memory, own)) / 2, own));
 	return left;
+}
+
+static struct perf_account *find_account(const struct perf_target *s)
+{
+	const struct perf_machine *m = s->m;
+
+	for (size_t i = 0; i < m->n_accounts; i++)
+		if (m->accounts[i].account == s->base.share.account)
+			return &m->accounts[i];
+	return NULL;
+}
+
+/* NULL: there is no memory, and so no bound. */
+static struct perf_account *find_or_add_account(struct perf_target *s)
+{
+	struct perf_machine *m = s->m;
+	struct perf_account *a = find_account(s);
+
+	if (a || array_reserve(m->accounts, m->n_accounts, &m->accounts_room) < 0)
+		return a;
+	m->accounts[m->n_accounts] = (struct perf_account){ .account = s->base.share.account };
+	return &m->accounts[m->n_accounts++];
+}
+
+bool perf_share_rests(const struct perf_target *s)
+{
+	const struct perf_account *a = find_account(s);
+
+	return s->base.share.divided && a && now_ns(CLOCK_MONOTONIC) < a->rest_until;
+}
+
+void perf_share_worked(struct perf_target *s, uint64_t begun)
+{
+	struct perf_account *a = find_or_add_account(s);
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+	if (a)
+		a->rest_until = MAX(a->rest_until, now) + REST * (now - begun);
+}
+
+bool perf_share_follows(struct perf_target *s)
+{
+	struct perf_account *a = s->base.share.divided ? find_or_add_account(s) : NULL;
+
+	if (!a)
+		return true;
+	if (s->m->reading - a->window > window_ns) {
+		a->window = s->m->reading;
+		a->n_changes = 0;
+	}
+	return a->n_changes++ < CHANGES_MAX;
 }

@@ -13,7 +13,6 @@
 #include "lib/base/util.h"
 
 enum {
-	SETTLE_TRIES = 16,
 	PUBLISH_SHARE = 20, /* publishing takes at most this fraction (1/n) of the capture thread's time */
 	EMPTY_STARTS = 32,  /* after so many starts without any trace, something is wrong */
 	STAT_SIZE = 1024,
@@ -43,7 +42,7 @@ static int process_time(pid_t pid, uint64_t *ret)
 	return 0;
 }
 
-static bool process_exists(const struct perf_target *s)
+bool perf_target_exists(const struct perf_target *s)
 {
 	return syscall(SYS_pidfd_send_signal, s->pidfd, 0, NULL, 0) == 0 || errno != ESRCH;
 }
@@ -134,109 +133,6 @@ void perf_target_close(struct perf_target *s)
 	if (m->arena.plan && !m->n_shared && !m->settings.machine)
 		perf_machine_close_arena(m);
 	perf_machine_open_sideband(m, NULL);
-}
-
-static void add_map(struct perf_target *s, const struct perf_record *r)
-{
-	struct reader body = reader_of(r->body, r->size), id;
-	struct process_map m = { .time = r->origin.time };
-	uint32_t pid, tid;
-	const uint8_t *file;
-
-	if (rd_u32(&body, &pid) < 0 || rd_u32(&body, &tid) < 0 || rd_u64(&body, &m.addr) < 0 ||
-	    rd_u64(&body, &m.len) < 0 || rd_u64(&body, &m.offset) < 0 || rd_bytes(&body, 24, &file) < 0 ||
-	    rd_u32(&body, &m.prot) < 0 || rd_u32(&body, &m.flags) < 0 || rd_str(&body, &m.path) < 0)
-		return;
-	id = reader_of(file, 24);
-	rd_u32(&id, &m.major);
-	rd_u32(&id, &m.minor);
-	rd_u64(&id, &m.inode);
-	rd_u64(&id, &m.generation);
-	process_map(s->process, &m);
-}
-
-static void add_name(struct perf_target *s, const struct perf_record *r)
-{
-	struct reader body = reader_of(r->body, r->size);
-	uint32_t pid, tid;
-	const char *name;
-
-	if (rd_u32(&body, &pid) == 0 && rd_u32(&body, &tid) == 0 && rd_str(&body, &name) == 0)
-		process_name(s->process, r->origin.time, tid, name, r->misc & PERF_RECORD_MISC_COMM_EXEC);
-}
-
-/* The number of an ended process may belong to another. */
-bool perf_target_record(struct perf_target *s, const struct perf_record *r)
-{
-	if (s->lost || s->thread_table.ended)
-		return false;
-	perf_keep_log(s, r);
-	perf_target_fold(s, r);
-	return true;
-}
-
-void perf_target_fold(struct perf_target *s, const struct perf_record *r)
-{
-	thread_table_fold(&s->thread_table, r);
-	perf_watch_record(s, r);
-	if (s->process && r->type == PERF_RECORD_MMAP2)
-		add_map(s, r);
-	else if (s->process && r->type == PERF_RECORD_COMM)
-		add_name(s, r);
-}
-
-/* The program that is running now may not be the target's owner's: nothing more is recorded. */
-static void mark_lost(struct perf_target *s)
-{
-	s->lost = true;
-	perf_watch_close(s);
-	if (s->armed && !s->shared)
-		grid_end(&s->grid);
-}
-
-/*
- * /proc shows the credentials of the program executed last. They count only if no exec record follows them, since the
- * process may have executed another program meanwhile. thread-table.c derives the owner of programs in between from the
- * records.
- */
-void perf_target_check_owner(struct perf_target *s)
-{
-	for (unsigned i = 0; i < SETTLE_TRIES && s->thread_table.execs && !s->lost; i++) {
-		uint64_t from = s->thread_table.last_exec;
-		unsigned execs = s->thread_table.execs;
-		struct credentials c;
-
-		/* The process lives after the reading, so the number was its own during it. */
-		if (credentials_read(s->pid, &c) < 0 || !process_exists(s))
-			return;
-		if (!credentials_owned(&c, s->uid)) {
-			mark_lost(s);
-			return;
-		}
-		sideband_drain(s->m->sideband);
-		if (s->thread_table.execs != execs)
-			continue;
-		thread_table_own(&s->thread_table, from);
-		thread_table_exec_checked(&s->thread_table);
-		perf_keep_log_time(s, REPLAY_OWNED, from);
-	}
-}
-
-/* Assume an exec at the moment of the loss: the latest time at which the owner may have changed. */
-void perf_target_rescan(struct perf_target *s, uint64_t since)
-{
-	uint64_t now = sideband_now(s->m->sideband);
-
-	s->lost_records++;
-	if (s->lost || s->thread_table.ended)
-		return;
-	thread_table_lost_records(&s->thread_table, since);
-	perf_keep_log_time(s, REPLAY_LOST, since);
-	thread_table_scan(&s->thread_table, now);
-	s->thread_table.execs++;
-	s->thread_table.last_exec = now;
-	if (s->process)
-		process_note_lost_records(s->process, since, now);
 }
 
 struct process_of perf_target_process(const struct perf_target *s)
@@ -357,7 +253,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	rc = thread_table_scan(&s->thread_table, s->armed_at);
 	if (rc == 0)
 		rc = credentials_read(s->pid, &c);
-	if (!process_exists(s))
+	if (!perf_target_exists(s))
 		return -ESRCH;
 	if (rc == -EAGAIN)
 		return reason_set(why, rc, "the first thread of the process has ended: its owner is unknown");
@@ -635,14 +531,16 @@ void perf_target_maintain(struct perf_target *s, uint64_t now)
 		set_trouble(s, s->m->trouble.text);
 	else if (!s->lost && !s->m->paused && !s->paused)
 		maintain_rings(s);
-	if (now && now < s->next_publish)
+	if (now && (now < s->next_publish || perf_share_rests(s)))
 		return;
+	perf_target_catch_up(s);
 	oldest = oldest_time(s);
 	thread_table_forget(&s->thread_table, oldest);
 	if (s->process)
 		process_forget(s->process, oldest);
 	publish_status(s);
 	s->next_publish = began + PUBLISH_SHARE * (now_ns(CLOCK_MONOTONIC) - began);
+	perf_share_worked(s, began);
 }
 
 static int perf_threads(struct capture_source *source, struct capture_thread **ret, size_t *ret_n)

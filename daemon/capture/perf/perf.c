@@ -200,6 +200,7 @@ struct perf_machine *perf_machine_free(struct perf_machine *m)
 	free(m->sysroot);
 	free(m->keeper_path);
 	free(m->sink);
+	free(m->accounts);
 	free(m);
 	return NULL;
 }
@@ -285,6 +286,7 @@ void perf_machine_read_records(struct perf_machine *m)
 	struct perf_target *s;
 	uint64_t since;
 
+	m->reading = now_ns(CLOCK_MONOTONIC);
 	sideband_drain(m->sideband);
 	arena_drain(&m->arena, &m->scratch);
 	TAILQ_FOREACH (s, &m->sources, link)
@@ -294,11 +296,13 @@ void perf_machine_read_records(struct perf_machine *m)
 		if (m->process_table)
 			process_table_reset(m->process_table, sideband_now(m->sideband));
 		TAILQ_FOREACH (s, &m->sources, link)
-			perf_target_rescan(s, since);
+			perf_target_lost_records(s, since);
 	}
-	TAILQ_FOREACH (s, &m->sources, link)
+	TAILQ_FOREACH (s, &m->sources, link) {
+		perf_target_end_flood(s);
 		if (s->armed)
 			perf_target_check_owner(s);
+	}
 }
 
 static void append(struct reason *why, const char *fmt, ...) _printf_(2, 3);
@@ -490,6 +494,22 @@ static void open_machine_arena(struct perf_machine *m)
 	process_table_reset(m->process_table, sideband_now(m->sideband));
 }
 
+static bool watch_process(struct perf_target *s, uint64_t now)
+{
+	uint64_t begun = now_ns(CLOCK_MONOTONIC);
+	bool read = false;
+
+	if (perf_share_rests(s)) {
+		process_confirm(s->process, now);
+	} else {
+		read = process_watch(&s->process, now);
+		perf_share_worked(s, begun);
+	}
+	if (!s->process)
+		s->unread = -ETIMEDOUT;
+	return read;
+}
+
 static bool watch_processes(struct perf_machine *m)
 {
 	struct perf_target *s;
@@ -498,9 +518,7 @@ static bool watch_processes(struct perf_machine *m)
 	TAILQ_FOREACH (s, &m->sources, link)
 		if (s->process) {
 			process_set_shift(s->process, sideband_shift(m->sideband));
-			read |= process_watch(&s->process, sideband_now(m->sideband));
-			if (!s->process)
-				s->unread = -ETIMEDOUT;
+			read |= watch_process(s, sideband_now(m->sideband));
 		}
 	return read;
 }

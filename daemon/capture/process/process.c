@@ -100,15 +100,19 @@ bool process_scan(struct process_code **p, uint64_t now_ns)
 	return scan_apart(p, now_ns) > 0;
 }
 
+void process_confirm(struct process_code *p, uint64_t now_ns)
+{
+	if (now_ns > p->scan_ns)
+		code_history_confirm(p->history, now_ns);
+}
+
 bool process_watch(struct process_code **p, uint64_t now_ns)
 {
 	uint64_t begun = clock_ns();
 	bool read;
 
 	if (begun < (*p)->rest_until) {
-		/* Earlier observations are confirmed in any case. */
-		if (now_ns > (*p)->scan_ns)
-			code_history_confirm((*p)->history, now_ns);
+		process_confirm(*p, now_ns);
 		return false;
 	}
 	read = process_scan(p, now_ns);

@@ -81,6 +81,9 @@ bool process_scan(struct process_code **p, uint64_t now_ns);
  */
 bool process_watch(struct process_code **p, uint64_t now_ns);
 
+/* In place of a scan: what was read before holds, if no record up to now contradicts it. */
+void process_confirm(struct process_code *p, uint64_t now_ns);
+
 /*
  * Appends the log to ret_log and texts, each terminated by NUL, to missing. *ret_files: the files that the log names,
  * owned by the caller, with descriptors of those not passed before. -ENOMEM only.
