@@ -124,9 +124,9 @@ static unsigned n_records, n_losses;
 static int next_name, set; /* set: the next one to be set */
 static bool names_good = true;
 
-static bool wants(void *data, uint32_t pid, uint32_t type)
+static bool wants(void *data, uint32_t pid, const struct perf_record *r)
 {
-	return pid == (uint32_t)getpid() && type == PERF_RECORD_COMM;
+	return pid == (uint32_t)getpid() && r->type == PERF_RECORD_COMM;
 }
 
 /* The sideband itself sets the present name again. */

@@ -121,6 +121,7 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 		if (held > share)
 			capture_note_missing(c, "only the newest %llu bytes of CPU %u were kept (snapshot-max)",
 					     (unsigned long long)share, rings[n].cpu);
+		sideband_collect(s->m->sideband);
 		rc = aux_copy(&rings[n], MIN(held, share), &c->rings[c->n_rings]);
 		if (rc < 0)
 			return rc;

@@ -38,21 +38,23 @@ static void add_name(struct perf_target *s, const struct perf_record *r)
 		process_name(s->process, r->origin.time, tid, name, r->misc & PERF_RECORD_MISC_COMM_EXEC);
 }
 
-/* False: it is a record that the program causes as often as it likes, and of which there are too many. */
-static bool is_followed(struct perf_target *s, const struct perf_record *r)
+bool perf_target_follows(struct perf_target *s, const struct perf_record *r)
 {
 	bool name = r->type == PERF_RECORD_COMM && !(r->misc & PERF_RECORD_MISC_COMM_EXEC);
 
 	if ((r->type != PERF_RECORD_MMAP2 && !name) || perf_share_follows(s))
 		return true;
 	if (!name && !s->flooded_since)
-		s->flooded_since = r->origin.time;
+		s->flooded_since = MAX(sideband_now(s->m->sideband), 1);
 	return false;
 }
 
 void perf_target_end_flood(struct perf_target *s)
 {
-	if (s->process && s->flooded_since)
+	if (!s->flooded_since)
+		return;
+	perf_keep_log_time(s, REPLAY_LOST, s->flooded_since);
+	if (s->process)
 		process_note_lost_records(s->process, s->flooded_since - 1, sideband_now(s->m->sideband));
 	s->flooded_since = 0;
 }
@@ -63,8 +65,7 @@ bool perf_target_record(struct perf_target *s, const struct perf_record *r)
 	if (s->lost || s->thread_table.ended)
 		return false;
 	perf_keep_log(s, r);
-	if (is_followed(s, r))
-		perf_target_fold(s, r);
+	perf_target_fold(s, r);
 	return true;
 }
 

@@ -187,6 +187,9 @@ void perf_target_rescan(struct perf_target *s, uint64_t since);
 void perf_target_lost_records(struct perf_target *s, uint64_t since);
 void perf_target_catch_up(struct perf_target *s);
 
+/* False: its program causes more of such records than csightd follows; what they say is lost. */
+bool perf_target_follows(struct perf_target *s, const struct perf_record *r);
+
 /* All records of this time have been read. */
 void perf_target_end_flood(struct perf_target *s);
 

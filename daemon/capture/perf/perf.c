@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 
 #include "daemon/capture/perf/perf-internal.h"
+#include "daemon/capture/process/address-space.h"
 #include "daemon/capture/process/proc-file.h"
 #include "lib/base/log.h"
 #include "lib/base/util.h"
@@ -23,10 +24,11 @@ enum {
 	POLL_MS = 10,
 };
 
-static bool wants_record(void *data, uint32_t pid, uint32_t type)
+static bool wants_record(void *data, uint32_t pid, const struct perf_record *r)
 {
-	const struct perf_machine *m = data;
-	const struct perf_target *s;
+	struct perf_machine *m = data;
+	uint32_t type = r->type;
+	struct perf_target *s;
 
 	if (m->process_table && type != PERF_RECORD_MMAP2 && type != PERF_RECORD_SWITCH_CPU_WIDE)
 		return true;
@@ -35,7 +37,7 @@ static bool wants_record(void *data, uint32_t pid, uint32_t type)
 		return true;
 	TAILQ_FOREACH (s, &m->sources, link)
 		if ((uint32_t)s->pid == pid)
-			return true;
+			return perf_target_follows(s, r);
 	return perf_keep_wants(m, pid);
 }
 
@@ -52,6 +54,15 @@ static void on_record(void *data, uint32_t pid, const struct perf_record *r)
 			perf_keep_log(s, r);
 	if (m->process_table && !taken)
 		process_table_record(m->process_table, pid, r);
+}
+
+/* While the capture thread waits for a process. */
+static void collect_records(void *data)
+{
+	struct perf_machine *m = data;
+
+	m->reading = now_ns(CLOCK_MONOTONIC);
+	sideband_collect(m->sideband);
 }
 
 static void on_lost_switches(void *data, uint64_t since)
@@ -108,6 +119,8 @@ static int fill_machine(struct perf_machine *m, const struct perf_settings *sett
 	if (m->poll_fd < 0)
 		return -errno;
 	rc = sideband_new(&user, m->poll_fd, &m->sideband);
+	if (rc == 0)
+		address_space_while_waiting(collect_records, m);
 	if (rc == 0 && settings->machine)
 		rc = process_table_new(&m->process_table);
 	if (rc == 0)
@@ -189,6 +202,7 @@ struct perf_machine *perf_machine_free(struct perf_machine *m)
 	free_dead(m);
 	perf_keep_forget(m);
 	arena_close(&m->arena);
+	address_space_while_waiting(NULL, NULL);
 	sideband_free(m->sideband);
 	process_table_free(m->process_table);
 	keeper_client_free(m->keeper);

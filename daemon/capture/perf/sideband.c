@@ -242,7 +242,7 @@ static void take_records(struct sideband *s, struct sideband_ring *ring, struct 
 		pid = perf_record_pid(&r);
 		if (r.type == PERF_RECORD_LOST)
 			note_loss(loss, ring->newest);
-		else if (pid && s->user.wants(s->user.data, pid, r.type))
+		else if (pid && s->user.wants(s->user.data, pid, &r))
 			keep_record(s, &r, at, (size_t)size);
 		if (r.type == PERF_RECORD_COMM && self && r.origin.tid == self)
 			s->now = MAX(s->now, r.origin.time);
@@ -484,6 +484,28 @@ static void pass_on(struct sideband *s)
 	s->pending = rest;
 }
 
+static void read_rings(struct sideband *s, uint32_t self)
+{
+	for (size_t i = 0; i < s->n_cpus_open; i++) {
+		read_ring(s, &s->cpus[i].switches, loss_of(s, true), self);
+		read_ring(s, &s->cpus[i].processes, &s->records, self);
+	}
+}
+
+static void release_rings(struct sideband *s)
+{
+	for (size_t i = 0; i < s->n_cpus_open; i++) {
+		release_ring(s, &s->cpus[i].switches);
+		release_ring(s, &s->cpus[i].processes);
+	}
+}
+
+void sideband_collect(struct sideband *s)
+{
+	read_rings(s, 0);
+	release_rings(s);
+}
+
 /*
  * Determines the current time of the kernel's clock by setting this thread's name to its present value, which the
  * kernel records. All records with an earlier time have been written by then.
@@ -500,20 +522,14 @@ void sideband_drain(struct sideband *s)
 	begun = now_ns(CLOCK_MONOTONIC);
 	prctl(PR_SET_NAME, name);
 	ended = now_ns(CLOCK_MONOTONIC);
-	for (size_t i = 0; i < s->n_cpus_open; i++) {
-		read_ring(s, &s->cpus[i].switches, loss_of(s, true), self);
-		read_ring(s, &s->cpus[i].processes, &s->records, self);
-	}
+	read_rings(s, self);
 	/* The record of the name was lost, or its CPU has no event. */
 	if (s->now == before)
 		s->now = s->newest;
 	else if (!perf_ring_shift(&s->cpus[0].processes.ring, &s->shift))
 		s->shift = (int64_t)(s->now - (begun + (ended - begun) / 2));
 	pass_on(s);
-	for (size_t i = 0; i < s->n_cpus_open; i++) {
-		release_ring(s, &s->cpus[i].switches);
-		release_ring(s, &s->cpus[i].processes);
-	}
+	release_rings(s);
 	if (s->switches.lost)
 		s->user.switches_lost(s->user.data, s->switches.since);
 	s->switches.lost = false;

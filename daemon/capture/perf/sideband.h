@@ -21,7 +21,7 @@ enum sideband_switches {
 };
 
 struct sideband_listener {
-	bool (*wants)(void *data, uint32_t pid, uint32_t type);
+	bool (*wants)(void *data, uint32_t pid, const struct perf_record *r);
 	void (*record)(void *data, uint32_t pid, const struct perf_record *r);
 	void (*switches_lost)(void *data, uint64_t since); /* no dropped switch is earlier */
 	void *data;
@@ -53,6 +53,9 @@ bool sideband_is_open(const struct sideband *s);
 
 /* Passes on all records up to the moment of the call. */
 void sideband_drain(struct sideband *s);
+
+/* Empties the rings, so that the kernel drops nothing while this thread does something else. */
+void sideband_collect(struct sideband *s);
 
 /* The moment of the last drain, in the records' clock; 0: none yet. */
 uint64_t sideband_now(const struct sideband *s);

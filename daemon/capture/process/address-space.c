@@ -15,11 +15,11 @@
 
 #define MS 1000000ull
 
-static const uint64_t look_ns = 50 * MS;
+static const uint64_t look_ns = 5 * MS;
 static const uint64_t stuck_ns = 1000 * MS; /* without use of a processor */
 static const uint64_t rest_ns = 60000 * MS; /* one second of others' time a minute */
 
-struct running {
+struct started_call {
 	struct address_space_call call;
 	uid_t account;
 	clockid_t clock; /* processor time of its thread */
@@ -35,6 +35,8 @@ struct resting {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below, and of returned and given_up */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static void (*waiting)(void *data);
+static void *waiting_data;
 static struct resting *list;
 static size_t n_list, list_room;
 
@@ -62,7 +64,7 @@ static bool rests(uid_t account)
 
 static void *run_call(void *data)
 {
-	struct running *r = data;
+	struct started_call *r = data;
 	struct resting *rest;
 	bool given_up;
 
@@ -83,7 +85,7 @@ static void *run_call(void *data)
 }
 
 /* The thread can be given up, so nothing joins it. */
-static int start(struct running *r)
+static int start(struct started_call *r)
 {
 	pthread_attr_t detached;
 	sigset_t all, saved;
@@ -106,7 +108,7 @@ static int start(struct running *r)
 }
 
 /* With the lock. Without memory the wait goes on. */
-static bool give_up(struct running *r)
+static bool give_up(struct started_call *r)
 {
 	if (array_reserve(list, n_list, &list_room) < 0)
 		return false;
@@ -115,8 +117,19 @@ static bool give_up(struct running *r)
 	return true;
 }
 
+/* With the lock, which is not held meanwhile. */
+static void do_other_work(void)
+{
+	void (*fn)(void *data) = waiting;
+
+	pthread_mutex_unlock(&lock);
+	if (fn)
+		fn(waiting_data);
+	pthread_mutex_lock(&lock);
+}
+
 /* A thread that waits for the lock of an address space uses no processor. */
-static int wait_for(struct running *r)
+static int wait_for(struct started_call *r)
 {
 	uint64_t used = 0, moved = now_ns(CLOCK_MONOTONIC);
 	int rc = 0;
@@ -131,8 +144,8 @@ static int wait_for(struct running *r)
 		used = ran;
 		if (now - moved > stuck_ns && give_up(r))
 			rc = -ETIMEDOUT;
-		else
-			pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &look);
+		else if (pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &look) == ETIMEDOUT)
+			do_other_work();
 	}
 	pthread_mutex_unlock(&lock);
 	return rc;
@@ -140,7 +153,7 @@ static int wait_for(struct running *r)
 
 int address_space_call(uid_t account, const struct address_space_call *call)
 {
-	struct running *r;
+	struct started_call *r;
 	int rc;
 
 	if (rests(account))
@@ -148,13 +161,19 @@ int address_space_call(uid_t account, const struct address_space_call *call)
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
-	*r = (struct running){ .call = *call, .account = account };
+	*r = (struct started_call){ .call = *call, .account = account };
 	rc = start(r);
 	if (rc == 0)
 		rc = wait_for(r);
 	if (rc != -ETIMEDOUT)
 		free(r);
 	return rc;
+}
+
+void address_space_while_waiting(void (*fn)(void *data), void *data)
+{
+	waiting = fn;
+	waiting_data = data;
 }
 
 const char *address_space_strerror(int rc)

@@ -21,6 +21,9 @@ struct address_space_call {
  */
 int address_space_call(uid_t account, const struct address_space_call *call);
 
+/* Sets what a thread that waits for a call does every few milliseconds; NULL: nothing. */
+void address_space_while_waiting(void (*fn)(void *data), void *data);
+
 /* Returns the text of an error of these calls, or that of strerror(). */
 const char *address_space_strerror(int rc);
 
