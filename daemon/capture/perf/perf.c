@@ -21,6 +21,7 @@ enum {
 	MAINTENANCE_NS = PERF_DRAIN_MS * 1000000,
 	CPUS_NS = 1000 * 1000 * 1000,
 	BLAMED_MAX = 4,
+	LINKS_MAX = 65536,
 	POLL_MS = 10,
 };
 
@@ -335,10 +336,11 @@ static void append(struct reason *why, const char *fmt, ...)
 static void name_holders(struct reason *why)
 {
 	_cleanup_closedir_ DIR *proc = opendir("/proc");
-	unsigned n_found = 0;
+	unsigned n_found = 0, n_links = 0;
 	struct dirent *e;
 
-	while (proc && n_found < BLAMED_MAX && (e = readdir(proc))) {
+	/* Users choose how many descriptors there are. */
+	while (proc && n_found < BLAMED_MAX && n_links < LINKS_MAX && (e = readdir(proc))) {
 		_cleanup_closedir_ DIR *fds = NULL;
 		char path[300], link[64], name[64];
 		pid_t pid = (pid_t)atoi(e->d_name);
@@ -349,7 +351,7 @@ static void name_holders(struct reason *why)
 			continue;
 		snprintf(path, sizeof(path), "/proc/%s/fd", e->d_name);
 		fds = opendir(path);
-		while (fds && !holds && (fd = readdir(fds))) {
+		while (fds && !holds && n_links++ < LINKS_MAX && (fd = readdir(fds))) {
 			ssize_t n = readlinkat(dirfd(fds), fd->d_name, link, sizeof(link) - 1);
 
 			link[MAX(n, 0)] = '\0';
