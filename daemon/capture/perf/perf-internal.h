@@ -31,6 +31,7 @@ struct perf_target {
 	struct capture_options options; /* owns its texts */
 	/* Used by the capture thread only: */
 	TAILQ_ENTRY(perf_target) link;
+	LIST_ENTRY(perf_target) pid_link;
 	bool linked, armed, shared, contained;
 	bool adopted;          /* its history is that of an earlier daemon */
 	struct plan *plan;     /* where the target has rings of its own */
@@ -86,6 +87,8 @@ struct perf_account {
 	unsigned n_changes;  /* records of mappings and names in the window */
 };
 
+enum { PERF_PIDS = 1024 };
+
 struct perf_machine {
 	pthread_mutex_t lock;
 	struct plan_settings settings;
@@ -107,6 +110,7 @@ struct perf_machine {
 	struct process_table *process_table; /* if everything is traced at all times, else NULL */
 	struct arena arena;
 	TAILQ_HEAD(, perf_target) sources;
+	LIST_HEAD(, perf_target) by_pid[PERF_PIDS]; /* the same, by pid modulo their number */
 	struct perf_account *accounts;
 	size_t n_accounts, accounts_room;
 	uint64_t reading; /* CLOCK_MONOTONIC: when the records were last read */

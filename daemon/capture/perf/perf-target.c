@@ -124,6 +124,7 @@ void perf_target_close(struct perf_target *s)
 			process_table_put_back(m->process_table, &s->thread_table);
 		m->n_contained -= s->contained;
 		TAILQ_REMOVE(&m->sources, s, link);
+		LIST_REMOVE(s, pid_link);
 	}
 	s->armed = s->linked = s->contained = s->failing = s->adopted = false;
 	s->plan = plan_free(s->plan);
@@ -244,6 +245,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	s->thread_table.privileges_recorded = dumpable == 0 || dumpable == 2;
 	perf_keep_connect(m);
 	TAILQ_INSERT_TAIL(&m->sources, s, link);
+	LIST_INSERT_HEAD(&m->by_pid[(uint32_t)s->pid % PERF_PIDS], s, pid_link);
 	s->linked = true;
 	rc = perf_machine_open_sideband(m, why);
 	if (rc < 0)

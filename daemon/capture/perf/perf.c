@@ -36,24 +36,26 @@ static bool wants_record(void *data, uint32_t pid, const struct perf_record *r)
 	/* A new process may have the number of a former target. */
 	if (type == PERF_RECORD_FORK && (!TAILQ_EMPTY(&m->sources) || m->arena_kept))
 		return true;
-	TAILQ_FOREACH (s, &m->sources, link)
-		if ((uint32_t)s->pid == pid)
-			return perf_target_follows(s, r);
+	LIST_FOREACH(s, &m->by_pid[pid % PERF_PIDS], pid_link)
+	if ((uint32_t)s->pid == pid)
+		return perf_target_follows(s, r);
 	return perf_keep_wants(m, pid);
 }
 
 static void on_record(void *data, uint32_t pid, const struct perf_record *r)
 {
 	struct perf_machine *m = data;
-	struct perf_target *s;
+	struct perf_target *s, *takes = NULL;
 	bool taken = perf_keep_record(m, pid, r);
 
-	TAILQ_FOREACH (s, &m->sources, link)
-		if ((uint32_t)s->pid == pid && !taken)
-			taken = perf_target_record(s, r);
-		else if (r->type == PERF_RECORD_FORK && thread_table_note_fork(&s->thread_table, r))
-			perf_keep_log(s, r);
-	if (m->process_table && !taken)
+	LIST_FOREACH(s, &m->by_pid[pid % PERF_PIDS], pid_link)
+	if ((uint32_t)s->pid == pid && !taken && !takes && perf_target_record(s, r))
+		takes = s;
+	if (r->type == PERF_RECORD_FORK)
+		TAILQ_FOREACH (s, &m->sources, link)
+			if (s != takes && thread_table_note_fork(&s->thread_table, r))
+				perf_keep_log(s, r);
+	if (m->process_table && !taken && !takes)
 		process_table_record(m->process_table, pid, r);
 }
 
