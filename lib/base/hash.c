@@ -1,15 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/random.h>
 
 #include "lib/base/hash.h"
 #include "lib/base/util.h"
 
 enum { CAPACITY_FIRST = 64 };
 
+/* Secret of the process: keys come from users, who must not know which of them share a place. */
+static uint64_t seed[2];
+
+__attribute__((constructor)) static void draw_seed(void)
+{
+	if (getrandom(seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed))
+		memcpy(seed, (const void *)getauxval(AT_RANDOM), sizeof(seed));
+	seed[1] |= 1;
+}
+
+/* Both halves of the product: each bit of the result depends on all bits of both factors. */
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+	unsigned __int128 product = (unsigned __int128)a * b;
+	uint64_t h = (uint64_t)(product >> 64) ^ (uint64_t)product;
+
+	return h ^ h >> 32;
+}
+
 static struct hash_entry *find_entry(struct hash_entry *entries, size_t capacity, uint64_t key, uint64_t more)
 {
-	uint64_t h = (key ^ more * 0xff51afd7ed558ccdull) * 0x9e3779b97f4a7c15ull;
-	size_t i = (size_t)(h >> 32) & (capacity - 1);
+	size_t i = (size_t)mix(key ^ seed[0], more ^ seed[1]) & (capacity - 1);
 
 	while (entries[i].used && (entries[i].key[0] != key || entries[i].key[1] != more))
 		i = (i + 1) & (capacity - 1);
@@ -72,9 +92,14 @@ void hash_done(struct hash *h)
 
 uint64_t hash_bytes(const void *data, size_t size)
 {
-	uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
+	const uint8_t *p = data;
+	uint64_t h = seed[0] ^ size, word;
 
-	for (const uint8_t *p = data; size; p++, size--)
-		h = (h ^ *p) * 0x100000001b3;
-	return h ^ h >> 32;
+	for (; size >= sizeof(word); p += sizeof(word), size -= sizeof(word)) {
+		memcpy(&word, p, sizeof(word));
+		h = mix(h ^ word, seed[1]);
+	}
+	word = 0;
+	memcpy(&word, p, size);
+	return mix(h ^ word, seed[1]);
 }

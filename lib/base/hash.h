@@ -2,7 +2,7 @@
 /*
  * A hash table from keys of two 64-bit words to 32-bit numbers, by open addressing. For keys of other types, look up
  * (hash_bytes(…), 0), (…, 1) and so on, until the value found belongs to an equal key or the entry is new. Zeros are
- * an empty table.
+ * an empty table. The order of entries differs from process to process, and is not for callers.
  */
 #ifndef CSIGHT_HASH_H
 #define CSIGHT_HASH_H
@@ -35,6 +35,7 @@ uint32_t *hash_get(const struct hash *h, uint64_t key, uint64_t more);
 void hash_clear(struct hash *h);
 void hash_done(struct hash *h);
 
+/* The result is for keys of tables of this process alone: other processes have another. */
 uint64_t hash_bytes(const void *data, size_t size);
 
 #endif

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "lib/base/array.h"
 #include "lib/base/buf.h"
@@ -80,6 +81,42 @@ static void test_digest(void)
 			digest_end(&d, text);
 			CHECK_STR(text, cases[i].want);
 		}
+}
+
+/* Multiples of the inverse of a multiplier that the table once had: all in one place, they took minutes. */
+static void test_hash_of_attacker(void)
+{
+	enum { KEYS = 200000, SECONDS_MAX = 3 };
+	const uint64_t step = 0xf1de83e19937733d;
+	struct hash h = { 0 };
+	clock_t begun = clock();
+	size_t n = 0, different = 0;
+	uint32_t *value;
+
+	CHECK_EQ(step * 0x9e3779b97f4a7c15, 1);
+	while (n < KEYS && clock() - begun < (clock_t)SECONDS_MAX * CLOCKS_PER_SEC)
+		different += hash_find(&h, ++n * step, 0, &value) == 1;
+	CHECK_EQ(different, KEYS);
+	hash_done(&h);
+}
+
+/* All bytes count: texts that differ in any one of them differ in their hash. */
+static void test_hash_bytes(void)
+{
+	static const char text[] = "a text of more than two words of eight bytes";
+	char other[sizeof(text)];
+	bool right = true;
+
+	memcpy(other, text, sizeof(text));
+	for (size_t size = 0; size <= sizeof(text); size++) {
+		right = right && hash_bytes(other, size) == hash_bytes(text, size);
+		right = right && (!size || hash_bytes(text, size) != hash_bytes(text, size - 1));
+		for (size_t i = 0; i < size; i++, other[i - 1] ^= 1) {
+			other[i] ^= 1;
+			right = right && hash_bytes(other, size) != hash_bytes(text, size);
+		}
+	}
+	CHECK(right);
 }
 
 static void test_hash(void)
@@ -517,6 +554,8 @@ int main(void)
 	test_escape();
 	test_digest();
 	test_hash();
+	test_hash_of_attacker();
+	test_hash_bytes();
 	test_hex();
 	test_ini();
 	test_json();
