@@ -18,7 +18,8 @@ enum {
 	PATH_STEPS_MAX = 256, /* instructions of all paths from a marker */
 	A64_SIZE = 4,
 	KEYS_MAX = 32,
-	BLOCK_REACH = 256, /* bytes before a row in which its block is searched */
+	READ_STEPS = 4,    /* an instruction, with the search for the instance that it is in */
+	BLOCK_REACH = 256, /* bytes before and behind a row in which its block is searched */
 };
 
 struct entry_search {
@@ -113,7 +114,7 @@ static uint32_t find_declared(struct entry_search *s, uint32_t node, const struc
 	const struct node *nodes = s->unit->nodes;
 
 	while (node != NODE_NONE && (nodes[node].parent == NODE_NONE || !is_declared_at(s, &nodes[node], row)))
-		node = nodes[node].parent;
+		node = dwarf_step(&s->inlines->dwarf, 1) ? nodes[node].parent : NODE_NONE;
 	return node;
 }
 
@@ -132,7 +133,7 @@ static uint32_t count_given(struct entry_search *s, const struct dwarf_row *row,
 		else
 			high = middle;
 	}
-	for (; low < s->n_given && list[low].address == row->address; low++)
+	for (; low < s->n_given && list[low].address == row->address && dwarf_step(&s->inlines->dwarf, 1); low++)
 		if (is_declared_at(s, &s->unit->nodes[list[low].node], row)) {
 			*ret_node = list[low].node;
 			n++;
@@ -154,13 +155,19 @@ static bool is_marker(const struct entry_search *s, uint64_t address, uint32_t n
 	return s->n_markers && bsearch(&key, s->markers, s->n_markers, sizeof(key), compare_entries);
 }
 
+/* Reads an instruction; false also if no steps are left for it. */
+static bool read_step(struct entry_search *s, uint64_t at, uint32_t *ret)
+{
+	return dwarf_step(&s->inlines->dwarf, READ_STEPS) && inlines_instruction(s->inlines, at, ret);
+}
+
 /* Finds an instance that a row may mark in the block of its address: after it, else before it. */
 static uint32_t find_in_block(struct entry_search *s, const struct dwarf_row *row)
 {
 	uint32_t function = inlines_function_of(s->unit, inlines_node_at(s->unit, row->address)), found = NODE_NONE,
 		 op = 0;
 
-	for (uint64_t at = row->address; found == NODE_NONE && inlines_instruction(s->inlines, at, &op);
+	for (uint64_t at = row->address; found == NODE_NONE && at - row->address < BLOCK_REACH && read_step(s, at, &op);
 	     at += A64_SIZE) {
 		if (inlines_function_of(s->unit, inlines_node_at(s->unit, at)) != function)
 			break;
@@ -168,7 +175,8 @@ static uint32_t find_in_block(struct entry_search *s, const struct dwarf_row *ro
 		if (inlines_ends_block(op))
 			break;
 	}
-	for (uint64_t at = row->address; found == NODE_NONE && inlines_instruction(s->inlines, at -= A64_SIZE, &op);) {
+	for (uint64_t at = row->address;
+	     found == NODE_NONE && row->address - at < BLOCK_REACH && read_step(s, at -= A64_SIZE, &op);) {
 		if (inlines_ends_block(op) || inlines_function_of(s->unit, inlines_node_at(s->unit, at)) != function)
 			break;
 		found = find_declared(s, inlines_node_at(s->unit, at), row);
@@ -182,16 +190,15 @@ static uint32_t find_in_block(struct entry_search *s, const struct dwarf_row *ro
  */
 static bool may_be_several(struct entry_search *s, const struct dwarf_row *row, uint32_t node)
 {
-	uint64_t keys[KEYS_MAX], at = row->address;
+	uint64_t keys[KEYS_MAX], at = row->address, end = row->address + BLOCK_REACH;
 	size_t n = 0;
 	uint32_t op;
 
 	if (find_declared(s, s->unit->nodes[node].parent, row) != NODE_NONE)
 		return true;
-	while (row->address - at < BLOCK_REACH && inlines_instruction(s->inlines, at - A64_SIZE, &op) &&
-	       !inlines_ends_block(op))
+	while (row->address - at < BLOCK_REACH && read_step(s, at - A64_SIZE, &op) && !inlines_ends_block(op))
 		at -= A64_SIZE;
-	for (; n < KEYS_MAX && inlines_instruction(s->inlines, at, &op) && !inlines_ends_block(op); at += A64_SIZE) {
+	for (; n < KEYS_MAX && at < end && read_step(s, at, &op) && !inlines_ends_block(op); at += A64_SIZE) {
 		uint32_t here = inlines_node_at(s->unit, at), declared = find_declared(s, here, row);
 		uint64_t key = here == node ? inline_pieces_key(op, at) : 0;
 
@@ -203,7 +210,7 @@ static bool may_be_several(struct entry_search *s, const struct dwarf_row *row, 
 		if (key)
 			keys[n++] = key;
 	}
-	return n == KEYS_MAX;
+	return n == KEYS_MAX || at == end;
 }
 
 /*
@@ -277,7 +284,7 @@ static bool look_at(struct marker_paths *p, uint64_t at, struct marked_instructi
 	const struct unit *u = p->search->unit;
 	uint32_t op, node = inlines_node_at(u, at);
 
-	if (p->steps++ == PATH_STEPS_MAX || !inlines_instruction(p->search->inlines, at, &op) ||
+	if (p->steps++ == PATH_STEPS_MAX || !read_step(p->search, at, &op) ||
 	    inlines_function_of(u, node) != p->function)
 		return false;
 	ret->kind = a64_classify(op, at, &ret->link, &ret->target);

@@ -44,7 +44,7 @@ struct piece_search {
 	struct buf rows;           /* struct place_row, sorted */
 	struct buf by_from, by_to; /* struct code_jump, sorted by either */
 	struct buf blocks;         /* struct code_block, of one instance */
-	struct buf first_keys; /* where the first key of each block is: struct inline_entry, with the block's index */
+	struct buf first_keys;     /* struct inline_entry: where the first key of each block is, by its index */
 	struct buf *to;
 };
 
@@ -246,27 +246,31 @@ static bool is_clear(const struct code_block *b)
 	return true;
 }
 
+static bool is_within(const struct piece_search *s, uint64_t address, uint32_t node)
+{
+	uint32_t at = inlines_node_at(s->unit, address);
+
+	while (at != NODE_NONE && at != node && dwarf_step(&s->inlines->dwarf, 1))
+		at = s->unit->nodes[at].parent;
+	return at == node;
+}
+
 /* Returns true if control may come to the block of an address from within an instance. */
 static bool comes_from_within(const struct piece_search *s, uint64_t address, uint32_t node)
 {
-	const struct unit *u = s->unit;
 	const struct code_jump *jump;
 	uint64_t leader = address;
 	size_t left;
 	uint32_t op;
 
-	while (inlines_instruction(s->inlines, leader - A64_SIZE, &op) && same_block(s, leader - A64_SIZE, leader) &&
-	       address - leader < 4096)
+	while (dwarf_step(&s->inlines->dwarf, 1) && inlines_instruction(s->inlines, leader - A64_SIZE, &op) &&
+	       same_block(s, leader - A64_SIZE, leader) && address - leader < 4096)
 		leader -= A64_SIZE;
 	for (jump = jumps_to(s, leader, &left); left && jump->to == leader; left--, jump++)
-		for (uint32_t k = inlines_node_at(u, jump->from); k != NODE_NONE; k = u->nodes[k].parent)
-			if (k == node)
-				return true;
-	for (uint32_t k = inlines_node_at(u, leader - A64_SIZE); k != NODE_NONE; k = u->nodes[k].parent)
-		if (k == node && inlines_instruction(s->inlines, leader - A64_SIZE, &op) &&
-		    (op & 0xfc000000) != 0x14000000)
+		if (!dwarf_step(&s->inlines->dwarf, 1) || is_within(s, jump->from, node))
 			return true;
-	return false;
+	return is_within(s, leader - A64_SIZE, node) && inlines_instruction(s->inlines, leader - A64_SIZE, &op) &&
+	       (op & 0xfc000000) != 0x14000000;
 }
 
 static void begin_call(struct piece_search *s, uint32_t node, uint64_t address)
@@ -277,22 +281,23 @@ static void begin_call(struct piece_search *s, uint32_t node, uint64_t address)
 	buf_add(s->to, &e, sizeof(e));
 }
 
-/* Adds the begins of calls in a block: where its first key is. */
-static void begin_calls(struct piece_search *s, uint32_t node, size_t block)
+/* Adds the begins of calls in a block: where its first key is. *next: of the first key of this or a later block. */
+static void begin_calls(struct piece_search *s, uint32_t node, size_t block, size_t *next)
 {
 	const struct inline_entry *e = (const struct inline_entry *)s->first_keys.data;
 	size_t n = s->first_keys.size / sizeof(*e);
 
-	for (size_t i = 0; i < n; i++)
-		if (e[i].node == block)
-			begin_call(s, node, e[i].address);
+	while (*next < n && e[*next].node < block)
+		++*next;
+	for (; *next < n && e[*next].node == block; ++*next)
+		begin_call(s, node, e[*next].address);
 }
 
 /* Finds the begins of calls among the blocks of an instance. */
 static void find_begins(struct piece_search *s, uint32_t node)
 {
 	const struct code_block *list = (const struct code_block *)s->blocks.data, *first = NULL;
-	size_t n = s->blocks.size / sizeof(*list);
+	size_t n = s->blocks.size / sizeof(*list), next = 0;
 	struct node *of = &s->unit->nodes[node];
 
 	for (size_t i = 0; i < n && !first; i++)
@@ -314,7 +319,7 @@ static void find_begins(struct piece_search *s, uint32_t node)
 		if (!is_clear(&list[i]) || common < first->n || within)
 			of->uncertain = true;
 		if (&list[i] == first || !within)
-			begin_calls(s, node, i);
+			begin_calls(s, node, i, &next);
 	}
 }
 
@@ -345,6 +350,8 @@ static int find_all(struct piece_search *s)
 			continue;
 		for (uint64_t at = span->start; at < span->end && inlines_instruction(s->inlines, at, &op);
 		     at += A64_SIZE) {
+			if (!dwarf_step(&s->inlines->dwarf, 1))
+				return -EFBIG;
 			if (is_movable(op) || (op & 0xfc000000) == 0x14000000)
 				continue;
 			add_instruction(s, last, at, op);
