@@ -169,7 +169,17 @@ int input_request_images(struct input *in)
 	return rc;
 }
 
-int input_request_debug_file(const struct input *in, uint32_t file, int *ret_fd)
+static void warn_of_sums(struct input *in)
+{
+	if (!in->sums_refused)
+		input_warn(in,
+			   "debug files are missing: those without a build-id are compared by checksums, of at most "
+			   "%ju GiB in all",
+			   (uintmax_t)(DEBUG_SUMS_MAX >> 30));
+	in->sums_refused = true;
+}
+
+int input_request_debug_file(struct input *in, uint32_t file, int *ret_fd)
 {
 	const struct image_file *f = image_file(in->images, file);
 	struct job_image_request request = { .index = file, .path = f->path };
@@ -190,7 +200,12 @@ int input_request_debug_file(const struct input *in, uint32_t file, int *ret_fd)
 					  strerror(-rc));
 		if (fd < 0)
 			break;
-		if (debug_file_is(fd, &wanted)) {
+		rc = debug_file_is(fd, &wanted, &in->sums_used);
+		if (rc == -EFBIG) {
+			warn_of_sums(in);
+			break;
+		}
+		if (rc == 1) {
 			*ret_fd = TAKE_FD(fd);
 			break;
 		}

@@ -61,6 +61,8 @@ struct input {
 	bool opencsd[PROTOCOLS];               /* OpenCSD decoded trace of this protocol */
 	const struct store *store;             /* of an input that is a store; else NULL */
 	uint64_t alike, differences;           /* of --verify: equal elements; pieces with a difference */
+	uint64_t sums_used;                    /* of DEBUG_SUMS_MAX */
+	bool sums_refused;                     /* they did not suffice */
 	json_object *warnings;
 };
 
@@ -102,6 +104,6 @@ const char *input_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_
 int input_request_images(struct input *in);
 
 /* Requests the debug file of an image. *ret_fd is -1 if there is none, or if the image needs none. */
-int input_request_debug_file(const struct input *in, uint32_t file, int *ret_fd);
+int input_request_debug_file(struct input *in, uint32_t file, int *ret_fd);
 
 #endif

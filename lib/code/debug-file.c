@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "lib/base/reader.h"
 #include "lib/code/debug-file.h"
@@ -8,9 +10,6 @@
 #include "lib/perfdata/sums.h"
 
 enum { LINK_SECTION_MAX = 8192 };
-
-/* The checksum of a larger file is not computed. */
-#define CRC_FILE_MAX ((uint64_t)4 << 30)
 
 static bool has_section(struct elf *e, const char *name)
 {
@@ -64,14 +63,20 @@ bool debug_file_wanted(int fd, struct debug_wanted *ret)
 	return w.id_size || w.link[0];
 }
 
-static bool has_checksum(int fd, uint32_t wanted)
+static int has_checksum(int fd, uint32_t wanted, uint64_t *used)
 {
+	struct stat st;
 	uint32_t crc;
 
-	return sums_file(fd, CRC_FILE_MAX, &crc) == 0 && crc == wanted;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if ((uint64_t)st.st_size > DEBUG_SUMS_MAX - *used)
+		return -EFBIG;
+	*used += (uint64_t)st.st_size;
+	return sums_file(fd, (uint64_t)st.st_size, &crc) == 0 && crc == wanted;
 }
 
-bool debug_file_is(int fd, const struct debug_wanted *wanted)
+int debug_file_is(int fd, const struct debug_wanted *wanted, uint64_t *used)
 {
 	_cleanup_(elf_freep) struct elf *e = NULL;
 	uint8_t id[IMAGE_BUILD_ID_MAX];
@@ -80,9 +85,9 @@ bool debug_file_is(int fd, const struct debug_wanted *wanted)
 	if (wanted->kernel)
 		return kallsyms_is(fd);
 	if (elf_open(fd, &e) < 0 || (!has_symbols(e) && !has_section(e, ".debug_info")))
-		return false;
+		return 0;
 	size = elf_build_id(e, id);
 	if (size && wanted->id_size)
 		return size == wanted->id_size && memcmp(id, wanted->id, size) == 0;
-	return wanted->link[0] && has_checksum(fd, wanted->crc);
+	return wanted->link[0] ? has_checksum(fd, wanted->crc, used) : 0;
 }

@@ -15,6 +15,9 @@
 
 enum { DEBUG_LINK_MAX = 256 };
 
+/* The size of all files of one job whose checksum is computed: one without data costs its owner nothing. */
+#define DEBUG_SUMS_MAX ((uint64_t)4 << 30)
+
 struct debug_wanted {
 	uint8_t id[IMAGE_BUILD_ID_MAX];
 	size_t id_size;            /* 0: none */
@@ -26,8 +29,11 @@ struct debug_wanted {
 /* False if the file has both symbols and DWARF itself, or does not identify its debug file. */
 bool debug_file_wanted(int fd, struct debug_wanted *ret);
 
-/* True if fd is that file and has symbols or DWARF. The build-ids are compared; if either file has none, the checksum.
+/*
+ * Returns 1 if fd is that file and has symbols or DWARF, else 0. The build-ids are compared; if either file has none,
+ * the checksum of the whole file, whose size is added to *used. -EFBIG: *used would exceed DEBUG_SUMS_MAX; the file was
+ * not read.
  */
-bool debug_file_is(int fd, const struct debug_wanted *wanted);
+int debug_file_is(int fd, const struct debug_wanted *wanted, uint64_t *used);
 
 #endif

@@ -151,6 +151,7 @@ int main(int argc, char **argv)
 	_cleanup_close_ int debug = argc > 2 ? open(argv[2], O_RDONLY | O_CLOEXEC) : -1;
 	_cleanup_(symbols_freep) struct symbols *s = NULL;
 	struct debug_wanted wanted;
+	uint64_t used = 0;
 	int rc;
 
 	if (argc == 1) {
@@ -161,7 +162,7 @@ int main(int argc, char **argv)
 		perror("symbols-dump");
 		return 2;
 	}
-	if (argc > 2 && (!debug_file_wanted(fd, &wanted) || !debug_file_is(debug, &wanted))) {
+	if (argc > 2 && (!debug_file_wanted(fd, &wanted) || debug_file_is(debug, &wanted, &used) != 1)) {
 		fprintf(stderr, "symbols-dump: not its debug file\n");
 		return 1;
 	}

@@ -8,7 +8,9 @@
 #include <sys/mman.h>
 
 #include "lib/base/io.h"
+#include "lib/code/debug-file.h"
 #include "lib/code/symbols.h"
+#include "lib/perfdata/sums.h"
 #include "tests/code/elfgen.h"
 #include "tests/unit.h"
 
@@ -337,6 +339,35 @@ static void test_threads(void)
 	CHECK_EQ(wrong, 0);
 }
 
+/* The checksums of all files together have a limit: a file beyond it is not read. */
+static void test_sums(void)
+{
+	struct debug_wanted wanted = { .link = "program.debug" };
+	_cleanup_buf_ struct buf b = { 0 };
+	_cleanup_close_ int fd = -1;
+	uint64_t used = 0;
+
+	make_elf(&b);
+	fd = memfd_of(b.data, b.size);
+	CHECK_EQ(sums_file(fd, UINT64_MAX, &wanted.crc), 0);
+	CHECK_EQ(debug_file_is(fd, &wanted, &used), 1);
+	CHECK_EQ(used, b.size);
+	wanted.crc++;
+	CHECK_EQ(debug_file_is(fd, &wanted, &used), 0);
+	CHECK_EQ(used, 2 * b.size);
+	wanted.crc--;
+	used = DEBUG_SUMS_MAX - b.size;
+	CHECK_EQ(debug_file_is(fd, &wanted, &used), 1);
+	CHECK_EQ(used, DEBUG_SUMS_MAX);
+	CHECK_EQ(debug_file_is(fd, &wanted, &used), -EFBIG);
+	CHECK_EQ(used, DEBUG_SUMS_MAX);
+	/* A hole, which costs nothing: the file is larger than all that may be read. */
+	used = 0;
+	CHECK_EQ(ftruncate(fd, (off_t)DEBUG_SUMS_MAX + 1), 0);
+	CHECK_EQ(debug_file_is(fd, &wanted, &used), -EFBIG);
+	CHECK_EQ(used, 0);
+}
+
 int main(void)
 {
 	static char self[4096];
@@ -346,6 +377,7 @@ int main(void)
 	test_threads();
 	test_kept();
 	test_key();
+	test_sums();
 	test_hostile(false);
 	test_hostile(true);
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) > 0)

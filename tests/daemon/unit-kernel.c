@@ -316,6 +316,7 @@ static void test_list_of_symbols(void)
 	_cleanup_(symbols_freep) struct symbols *names = NULL, *none = NULL;
 	_cleanup_close_ int kcore = -1, list = -1, text = -1, hidden = -1;
 	struct debug_wanted wanted = { .kernel = false };
+	uint64_t used = 0;
 	uint32_t file = 0;
 
 	make_usual_names();
@@ -326,8 +327,8 @@ static void test_list_of_symbols(void)
 	text = open_work("text");
 	CHECK(debug_file_wanted(kcore, &wanted));
 	CHECK_STR(wanted.link, "kallsyms");
-	CHECK(debug_file_is(list, &wanted));
-	CHECK(!debug_file_is(kcore, &wanted) && !debug_file_is(text, &wanted));
+	CHECK_EQ(debug_file_is(list, &wanted, &used), 1);
+	CHECK(!debug_file_is(kcore, &wanted, &used) && !debug_file_is(text, &wanted, &used));
 	CHECK_EQ(symbols_load_with(kcore, list, &names), 0);
 	CHECK(image_set_new(&s) == 0 && image_file_add(s, "[kernel.kallsyms]", NULL, 0, 0, &file) == 0);
 	image_file_attach(s, file, fcntl(kcore, F_DUPFD_CLOEXEC, 3), NULL);

@@ -142,11 +142,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	_cleanup_(symbols_freep) struct symbols *s = NULL;
 	uint8_t id[IMAGE_BUILD_ID_MAX];
 	struct debug_wanted wanted;
+	uint64_t used = 0;
 
 	fuzz_require(image_build_id(fd, id) <= sizeof(id));
 	if (debug_file_wanted(fd, &wanted)) {
 		fuzz_require(!strchr(wanted.link, '/') && wanted.id_size <= sizeof(wanted.id));
-		debug_file_is(fd, &wanted);
+		debug_file_is(fd, &wanted, &used);
 	}
 	read_file(data, size, fd);
 	unwind(fd, size);
