@@ -195,11 +195,8 @@ static int receive_job(void)
 	ssize_t n = io_receive_fds(SERVER_FD, text, sizeof(text), &sock, &n_fds, 0);
 	int rc;
 
-	if (n == -EMSGSIZE) {
-		/* io_receive_fds() has closed the received descriptors. */
-		sock = -1;
+	if (n == -EMSGSIZE)
 		return 0;
-	}
 	if (n <= 0)
 		return -EPIPE;
 	if (n_fds == 0)

@@ -277,10 +277,10 @@ ssize_t io_receive_fds(int fd, void *ret, size_t size, int *fds, size_t *n_fds, 
 	size_t have = n_fds ? *n_fds : 0;
 	ssize_t n = io_take_fds(fd, ret, size, fds, &have, flags);
 
-	if (n == -EMSGSIZE)
-		for (size_t i = 0; i < have; i++)
-			close(fds[i]);
-	else if (n >= 0 && n_fds)
+	if (n == -EMSGSIZE || n == 0)
+		while (have > 0)
+			closep(&fds[--have]);
+	if (n >= 0 && n_fds)
 		*n_fds = have;
 	return n;
 }

@@ -40,9 +40,9 @@ int io_connect(const char *path, int flags, unsigned seconds);
  * One message with descriptors, on a SOCK_SEQPACKET or SOCK_STREAM socket. io_send_fds() does not raise SIGPIPE, and
  * the caller keeps its descriptors. io_receive_fds() returns the message's size (0: the peer closed the socket). *n_fds
  * is the capacity of fds on entry and the number of descriptors received on return; they are close-on-exec. -EMSGSIZE:
- * the message was cut short or had more descriptors; they are closed. Closing may block if the peer is hostile: then
- * use io_take_fds(), which returns what was received with -EMSGSIZE as well. The kernel drops descriptors beyond the
- * capacity before they exist here.
+ * the message was cut short or had more descriptors. Then, and with 0, since a message may be empty, the descriptors
+ * are closed, and -1 in fds. Closing may block if the peer is hostile: then use io_take_fds(), which returns what was
+ * received in both cases as well. The kernel drops descriptors beyond the capacity before they exist here.
  */
 int io_send_fds(int fd, const void *data, size_t size, const int *fds, size_t n_fds);
 ssize_t io_receive_fds(int fd, void *ret, size_t size, int *fds, size_t *n_fds, int flags);

@@ -547,7 +547,7 @@ static void test_hostile_child(void)
 	struct decoder_event e = { 0 };
 	int pair[2], fds[2] = { 0, 0 };
 	uint64_t id;
-	int status;
+	int status, lowest;
 
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	for (size_t i = 0; i < ELEMENTS(texts); i++) {
@@ -556,6 +556,14 @@ static void test_hostile_child(void)
 	}
 	CHECK_EQ(io_send_fds(pair[1], "{\"type\":\"result\"}", 17, fds, 2), 0);
 	CHECK_EQ(decoder_receive(pair[0], 0, &e), -EBADMSG);
+	/* An empty message, which looks like the end of the job, may have a descriptor. */
+	lowest = dup(0);
+	close(lowest);
+	CHECK_EQ(io_send_fds(pair[1], "", 0, fds, 1), 0);
+	CHECK_EQ(decoder_receive(pair[0], 0, &e), -EPIPE);
+	fds[1] = dup(0);
+	CHECK_EQ(fds[1], lowest);
+	close(fds[1]);
 	CHECK_EQ(io_send_fds(pair[1], "{\"job\":1,\"status\":70000}", 24, NULL, 0), 0);
 	CHECK_EQ(decoder_receive_end(pair[0], 0, &id, &status), -EBADMSG);
 	CHECK_EQ(io_send_fds(pair[1], "{\"job\":1}", 9, NULL, 0), 0);
