@@ -16,7 +16,11 @@
  * The snapshot is not on disk before its build-ids are read or this time has passed. A job takes some milliseconds; the
  * limit is for files of slow file systems, and for a server that hangs.
  */
-enum { ANSWER_SECONDS = 3, CACHE_MAX = 8192 };
+enum {
+	ANSWER_SECONDS = 3,
+	CACHE_MAX = 8192,
+	JOBS_MAX = 32, /* at a time, so that decodes have places in csight-decode, too; the others wait */
+};
 
 /* A file that was changed within this time may change again without a new ctime, since its clock advances in steps. */
 static const uint64_t ctime_step_ns = 1000000000;
@@ -36,6 +40,7 @@ struct build_ids {
 	struct event_base *base;
 	struct decode_server *server;
 	TAILQ_HEAD(, query) queries;
+	unsigned running; /* jobs */
 	bool stopping;
 	struct hash index; /* of entries in cache */
 	struct cached_id *cache;
@@ -49,6 +54,7 @@ struct query {
 	TAILQ_ENTRY(query) link;
 	size_t batch[DECODER_FILES_MAX], n_batch; /* indices of the files in the running job */
 	size_t next;                              /* first file after the batch */
+	bool held;                                /* the batch waits for the end of another job */
 	uint64_t job;
 	int fd; /* to the child */
 	struct event *event, *timer;
@@ -140,6 +146,7 @@ static void close_job(struct query *q)
 	if (q->event)
 		event_free(q->event);
 	q->event = NULL;
+	q->owner->running -= q->fd >= 0;
 	closep(&q->fd);
 }
 
@@ -184,11 +191,13 @@ static int parse_answer(struct query *q, json_object *result)
 }
 
 static void next_batch(struct query *q);
+static void begin_held(struct build_ids *b);
 
 static void on_answer(evutil_socket_t fd, short what, void *data)
 {
 	_cleanup_(decoder_event_done) struct decoder_event e = { 0 };
 	struct query *q = data;
+	struct build_ids *b = q->owner;
 	int rc = decoder_receive(fd, MSG_DONTWAIT, &e);
 
 	if (rc == -EAGAIN)
@@ -198,19 +207,22 @@ static void on_answer(evutil_socket_t fd, short what, void *data)
 	close_job(q);
 	if (rc == 0) {
 		next_batch(q);
-		return;
+	} else {
+		decode_server_kill_job(b->server, q->job);
+		query_end(q, rc == -EPIPE || rc == -ECONNRESET ? "csight-decode crashed"
+							       : "csight-decode sent an invalid answer");
 	}
-	decode_server_kill_job(q->owner->server, q->job);
-	query_end(q,
-		  rc == -EPIPE || rc == -ECONNRESET ? "csight-decode crashed" : "csight-decode sent an invalid answer");
+	begin_held(b);
 }
 
 static void on_timeout(evutil_socket_t fd, short what, void *data)
 {
 	struct query *q = data;
+	struct build_ids *b = q->owner;
 
-	decode_server_kill_job(q->owner->server, q->job);
+	decode_server_kill_job(b->server, q->job);
 	query_end(q, "csight-decode took too long");
+	begin_held(b);
 }
 
 static int start_job(struct query *q)
@@ -221,12 +233,37 @@ static int start_job(struct query *q)
 	if (rc < 0)
 		return rc;
 	q->fd = rc;
+	q->owner->running++;
 	q->event = event_new(q->owner->base, q->fd, EV_READ | EV_PERSIST, on_answer, q);
 	if (!q->event || event_add(q->event, NULL) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < q->n_batch; i++)
 		fds[i] = q->q.files[q->batch[i]].fd;
 	return decoder_start_build_ids(q->fd, fds, q->n_batch);
+}
+
+/* Starts the job of a batch, unless too many run. */
+static void begin_batch(struct query *q)
+{
+	q->held = q->owner->running >= JOBS_MAX;
+	if (q->held)
+		return;
+	if (!decode_server_ready(q->owner->server))
+		query_end(q, decode_server_why(q->owner->server));
+	else if (start_job(q) < 0)
+		query_end(q, "cannot start a job of csight-decode");
+}
+
+/* Starts the jobs of batches that were held, in the order of their queries. */
+static void begin_held(struct build_ids *b)
+{
+	struct query *q, *next;
+
+	for (q = TAILQ_FIRST(&b->queries); q && b->running < JOBS_MAX; q = next) {
+		next = TAILQ_NEXT(q, link);
+		if (q->held)
+			begin_batch(q);
+	}
 }
 
 /* Starts a job for the next files without an answer, or ends the query. */
@@ -236,12 +273,10 @@ static void next_batch(struct query *q)
 	for (; q->next < q->q.n && q->n_batch < DECODER_FILES_MAX; q->next++)
 		if (!q->q.files[q->next].known)
 			q->batch[q->n_batch++] = q->next;
-	if (!q->n_batch)
+	if (q->n_batch)
+		begin_batch(q);
+	else
 		query_end(q, NULL);
-	else if (!decode_server_ready(q->owner->server))
-		query_end(q, decode_server_why(q->owner->server));
-	else if (start_job(q) < 0)
-		query_end(q, "cannot start a job of csight-decode");
 }
 
 void build_ids_read(struct build_ids *b, const struct build_ids_query *query)

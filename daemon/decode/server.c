@@ -28,7 +28,6 @@
 
 enum {
 	SERVER_FD = 3,
-	JOBS_MAX = 64,
 	MESSAGE_MAX = 4096,
 	STUCK_SECONDS = 60,
 	END_MS = 1000,
@@ -56,7 +55,7 @@ struct child {
 	uint64_t job;
 };
 
-static struct child children[JOBS_MAX];
+static struct child children[DECODER_JOBS_MAX];
 
 /* The standard error of a job that will be submitted. */
 static struct {
@@ -140,7 +139,7 @@ static int start_job(uint64_t job, int sock, uint64_t limit)
 	struct child *slot = NULL;
 	pid_t server = getpid(), pid;
 
-	for (size_t i = 0; !slot && i < JOBS_MAX; i++)
+	for (size_t i = 0; !slot && i < DECODER_JOBS_MAX; i++)
 		if (!children[i].pid)
 			slot = &children[i];
 	pid = slot ? fork() : -1;
@@ -169,14 +168,14 @@ static int start_job(uint64_t job, int sock, uint64_t limit)
 
 static void extend_job(uint64_t job, uint64_t limit)
 {
-	for (size_t i = 0; i < JOBS_MAX; i++)
+	for (size_t i = 0; i < DECODER_JOBS_MAX; i++)
 		if (children[i].pid && children[i].job == job)
 			limit_files(children[i].pid, limit);
 }
 
 static void kill_job(uint64_t job)
 {
-	for (size_t i = 0; i < JOBS_MAX; i++)
+	for (size_t i = 0; i < DECODER_JOBS_MAX; i++)
 		if (children[i].pid && children[i].job == job)
 			kill(children[i].pid, SIGKILL);
 }
@@ -229,7 +228,7 @@ static int reap_children(void)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		for (size_t i = 0; i < JOBS_MAX; i++)
+		for (size_t i = 0; i < DECODER_JOBS_MAX; i++)
 			if (children[i].pid == pid) {
 				int sent = send_end(children[i].job, status & 0xffff);
 
@@ -241,7 +240,7 @@ static int reap_children(void)
 
 static bool has_children(void)
 {
-	for (size_t i = 0; i < JOBS_MAX; i++)
+	for (size_t i = 0; i < DECODER_JOBS_MAX; i++)
 		if (children[i].pid)
 			return true;
 	return false;
@@ -264,7 +263,7 @@ static void end_children(int signals)
 {
 	struct pollfd fd = { signals, POLLIN, 0 };
 
-	for (size_t i = 0; i < JOBS_MAX; i++)
+	for (size_t i = 0; i < DECODER_JOBS_MAX; i++)
 		if (children[i].pid)
 			kill(children[i].pid, SIGKILL);
 	reap_children();

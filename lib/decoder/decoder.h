@@ -93,6 +93,7 @@ enum {
 	DECODER_MESSAGE_MAX = 256 << 10,
 	DECODER_SNAPSHOT_MAX = 64 << 20, /* largest description of a snapshot that is sent as a file, bytes */
 	DECODER_OUTPUTS_MAX = 8,
+	DECODER_JOBS_MAX = 128, /* of a server at a time; it ends others at once */
 	DECODER_FILES_MAX = 200
 };
 

@@ -529,6 +529,26 @@ static void test_owner_gone(void)
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* As many decodes as csightd may run at a time, and readings of build-ids besides. */
+static void test_many_jobs(int server)
+{
+	enum { JOBS = 64 + 32 };
+	int jobs[JOBS], status;
+	uint64_t id;
+
+	for (int i = 0; i < JOBS; i++)
+		if (decoder_submit(server, 200 + (uint64_t)i, &jobs[i]) < 0)
+			jobs[i] = -1;
+	/* Messages are in order: the server has handled all of them when this one ends. */
+	CHECK_EQ(decoder_kill(server, 200), 0);
+	CHECK(decoder_receive_end(server, 0, &id, &status) == 0 && id == 200 && WIFSIGNALED(status));
+	for (int i = 0; i < JOBS; i++)
+		closep(&jobs[i]);
+	for (int i = 1; i < JOBS; i++)
+		if (decoder_receive_end(server, 0, &id, &status) < 0)
+			break;
+}
+
 static void test_hostile_child(void)
 {
 	static const char *const texts[] = {
@@ -630,6 +650,7 @@ int main(void)
 	test_descriptors(pid);
 	test_refused(server);
 	test_build_ids(server);
+	test_many_jobs(server);
 	test_kill(server);
 	test_log(server);
 	test_server_garbled(server);
