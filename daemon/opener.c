@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/openat2.h>
 #include <pwd.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "daemon/exec-gate.h"
 #include "daemon/exit-listener.h"
@@ -44,10 +46,16 @@ static bool same_file(const struct file_identity *a, const struct file_identity 
 	       a->minor == b->minor;
 }
 
-/* Opens a regular file of a file system of the kernel: the decoder would wait for others without end. */
+/*
+ * Opens a regular file of a file system of the kernel: the decoder would wait for others without end. Links of /proc
+ * such as /proc/PID/exe and /proc/PID/fd/N are not followed: they lead past the directories above the file, and the
+ * kernel allows them by the capabilities of csightd, which setfsuid() leaves. Where there is no openat2(), no file is
+ * opened.
+ */
 static int open_path(const char *path)
 {
-	_cleanup_close_ int at = open(path, O_PATH | O_CLOEXEC);
+	const struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
+	_cleanup_close_ int at = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
 	struct file_identity is;
 	char link[32];
 
