@@ -27,6 +27,7 @@ static const char ending[] = "csightd is ending; repeat this when it has been st
 struct request_list {
 	struct request_list_options o;
 	TAILQ_HEAD(, snapshot_request) all;
+	struct event *room;
 	bool stopping, admitting;
 };
 
@@ -589,12 +590,20 @@ static void admit_requests(struct request_list *list)
 	list->admitting = false;
 }
 
-static void on_room(void *data)
+static void on_room(evutil_socket_t fd, short what, void *data)
 {
 	struct request_list *list = data;
 
 	admit_requests(list);
 	job_queue_retry(list->o.jobs);
+}
+
+/* Many removals may end in one turn of the loop: what waits is looked at once. */
+static void room_freed(void *data)
+{
+	struct request_list *list = data;
+
+	event_active(list->room, EV_TIMEOUT, 1);
 }
 
 /* Charges a request itself, the snapshot that it makes, and its decode. */
@@ -667,7 +676,12 @@ int request_list_new(const struct request_list_options *options, struct request_
 		return -ENOMEM;
 	list->o = *options;
 	TAILQ_INIT(&list->all);
-	spool_watch(options->spool, on_room, list);
+	list->room = evtimer_new(options->base, on_room, list);
+	if (!list->room) {
+		free(list);
+		return -ENOMEM;
+	}
+	spool_watch(options->spool, room_freed, list);
 	*ret = list;
 	return 0;
 }
@@ -696,6 +710,7 @@ struct request_list *request_list_free(struct request_list *list)
 	if (list) {
 		assert(TAILQ_EMPTY(&list->all));
 		spool_watch(list->o.spool, NULL, NULL);
+		event_free(list->room);
 	}
 	free(list);
 	return NULL;

@@ -38,8 +38,9 @@ enum snapshot_change {
 
 struct snapshot {
 	unsigned refs;
-	TAILQ_ENTRY(snapshot) link; /* oldest first */
-	uint64_t number;            /* in the list; ascending */
+	TAILQ_ENTRY(snapshot) link;  /* oldest first */
+	STAILQ_ENTRY(snapshot) room; /* for spool-room.c, while it makes room */
+	uint64_t number;             /* in the list; ascending */
 	char id[SNAPSHOT_ID_SIZE];
 	enum snapshot_state state;
 	pid_t pid;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <stdlib.h>
 #include <sys/statvfs.h>
 
 #include "daemon/spool-room.h"
 #include "daemon/spool.h"
 #include "lib/base/log.h"
 #include "lib/base/util.h"
+
+enum { VICTIMS_MAX = 256 /* snapshots that are removed for a claim in one turn of the loop, which takes some ms */ };
 
 static bool is_settled(const struct snapshot *s)
 {
@@ -47,58 +50,136 @@ static uint64_t excess(const struct spool *s, uid_t uid, uid_t other, uint64_t t
 	return over - MIN(over, spool_leaving(s, ledger_owner(l, uid)));
 }
 
-/* Returns the user's oldest snapshot that can be removed. */
-static struct snapshot *oldest_of(const struct spool *s, uid_t uid, const struct snapshot *keep)
+/* What one account has in the spool, while room is made. */
+struct holding {
+	uid_t owner;
+	uint64_t over;                        /* bytes beyond its share, without what is being removed */
+	STAILQ_HEAD(, snapshot) removable[2]; /* oldest first; those that are kept are in the second list */
+};
+
+struct holdings {
+	struct holding *list; /* in the order of owners */
+	size_t n;
+};
+
+static int compare_owner(const void *key, const void *item)
 {
-	struct ledger *l = spool_options(s)->ledger;
-	uid_t owner = ledger_owner(l, uid);
+	uid_t owner = *(const uid_t *)key, other = ((const struct holding *)item)->owner;
+
+	return owner < other ? -1 : owner > other;
+}
+
+static struct holding *find_holding(const struct holdings *all, uid_t owner)
+{
+	return bsearch(&owner, all->list, all->n, sizeof(*all->list), compare_owner);
+}
+
+/* Lists the snapshots that can be removed, by account, in one walk. */
+static void list_removable(const struct spool *s, const struct snapshot *keep, const struct holdings *all)
+{
+	struct holding *of = NULL;
+	uid_t last = (uid_t)-1;
 	struct snapshot *snapshot;
 
-	TAILQ_FOREACH (snapshot, spool_list(s), link)
-		if (is_settled(snapshot) && !snapshot->kept && snapshot != keep &&
-		    ledger_owner(l, snapshot->owner) == owner)
-			break;
-	return snapshot;
+	TAILQ_FOREACH (snapshot, spool_list(s), link) {
+		if (!is_settled(snapshot) || snapshot == keep)
+			continue;
+		if (snapshot->owner != last)
+			of = find_holding(all, ledger_owner(spool_options(s)->ledger, snapshot->owner));
+		last = snapshot->owner;
+		if (of)
+			STAILQ_INSERT_TAIL(&of->removable[snapshot->kept], snapshot, room);
+	}
 }
 
 /*
- * Returns the oldest snapshot of the user who exceeds its share by most, among the snapshots that are kept, or, without
- * kept, among the others. other: the user who needs room, or -1; keep: a snapshot to leave out, or NULL.
+ * Lists what all accounts have. other: the user who needs room, or -1; keep: a snapshot to leave out, or NULL. The
+ * caller frees the list, which is valid as long as other functions remove no snapshot.
  */
-static struct snapshot *oldest_of_largest(const struct spool *s, uint64_t total, uid_t other, bool kept,
-					  const struct snapshot *keep)
+static int holdings_list(const struct spool *s, uint64_t total, uid_t other, const struct snapshot *keep,
+			 struct holdings *ret)
 {
-	struct snapshot *snapshot, *found = NULL;
-	uint64_t most = 0;
+	_cleanup_free_ uid_t *owners = NULL;
+	size_t n;
+	int rc = ledger_users(spool_options(s)->ledger, &owners, &n);
 
-	TAILQ_FOREACH (snapshot, spool_list(s), link) {
-		uint64_t over;
+	if (rc < 0)
+		return rc;
+	*ret = (struct holdings){ .list = calloc(n + 1, sizeof(*ret->list)), .n = n };
+	if (!ret->list)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		struct holding *h = &ret->list[i];
 
-		if (!is_settled(snapshot) || snapshot->kept != kept || snapshot == keep)
-			continue;
-		over = excess(s, snapshot->owner, other == (uid_t)-1 ? snapshot->owner : other, total, 0);
-		if (over > most) {
-			found = snapshot;
-			most = over;
-		}
+		h->owner = owners[i];
+		h->over = excess(s, owners[i], other == (uid_t)-1 ? owners[i] : other, total, 0);
+		STAILQ_INIT(&h->removable[false]);
+		STAILQ_INIT(&h->removable[true]);
 	}
-	return found;
+	list_removable(s, keep, ret);
+	return 0;
 }
 
-/* Removes what is over the user's own limit. -EDQUOT: there is too little to remove. */
+/* Takes the oldest snapshot of an account, or NULL. */
+static struct snapshot *take_oldest(struct holding *h, bool kept)
+{
+	struct snapshot *oldest = h ? STAILQ_FIRST(&h->removable[kept]) : NULL;
+
+	if (!oldest)
+		return NULL;
+	STAILQ_REMOVE_HEAD(&h->removable[kept], room);
+	h->over -= MIN(h->over, oldest->claim.bytes.amount);
+	return oldest;
+}
+
+/* True if a, which has such a snapshot, exceeds its share by more than b, which may be NULL; of equals, the oldest. */
+static bool exceeds(const struct holding *a, const struct holding *b, bool kept)
+{
+	if (!b || a->over != b->over)
+		return !b || a->over > b->over;
+	return STAILQ_FIRST(&a->removable[kept])->number < STAILQ_FIRST(&b->removable[kept])->number;
+}
+
+/*
+ * Takes the oldest snapshot of the account that exceeds its share by most, among the snapshots that are kept, or,
+ * without kept, among the others.
+ */
+static struct snapshot *take_oldest_of_largest(const struct holdings *all, bool kept)
+{
+	struct holding *found = NULL;
+
+	for (struct holding *h = all->list; h < all->list + all->n; h++)
+		if (h->over > 0 && !STAILQ_EMPTY(&h->removable[kept]) && exceeds(h, found, kept))
+			found = h;
+	return take_oldest(found, kept);
+}
+
+/* Returns the next snapshot of an account, from *at on, that can be removed, and moves *at behind it. */
+static struct snapshot *next_of(const struct spool *s, uid_t owner, struct snapshot **at)
+{
+	struct ledger *l = spool_options(s)->ledger;
+	struct snapshot *snapshot;
+
+	while ((snapshot = *at)) {
+		*at = TAILQ_NEXT(snapshot, link);
+		if (is_settled(snapshot) && !snapshot->kept && ledger_owner(l, snapshot->owner) == owner)
+			break;
+	}
+	return snapshot;
+}
+
+/* Removes what is over the user's own limit. -EDQUOT: there is too little to remove; -EAGAIN: there is more. */
 static int make_own_room(struct spool *s, uid_t uid, uint64_t bytes, struct ledger_refusal *ret)
 {
 	struct ledger *l = spool_options(s)->ledger;
-	uint64_t limit = ledger_limit(l, uid, LEDGER_SPOOL);
+	uint64_t limit = ledger_limit(l, uid, LEDGER_SPOOL), used = ledger_used(l, uid, LEDGER_SPOOL);
+	struct snapshot *at = TAILQ_FIRST(spool_list(s)), *victim;
 	uid_t owner = ledger_owner(l, uid);
-	struct snapshot *victim;
 
-	for (;;) {
-		uint64_t used = ledger_used(l, uid, LEDGER_SPOOL), leaving = spool_leaving(s, owner);
-
-		if (used - MIN(used, leaving) + bytes <= limit)
-			return 0;
-		victim = oldest_of(s, uid, NULL);
+	for (unsigned n = 0; used - MIN(used, spool_leaving(s, owner)) + bytes > limit; n++) {
+		if (n == VICTIMS_MAX)
+			return -EAGAIN;
+		victim = next_of(s, owner, &at);
 		if (!victim || !spool_expire(s, victim, ledger_setting(LEDGER_SPOOL, false))) {
 			*ret = (struct ledger_refusal){
 				.kind = LEDGER_SPOOL, .limit = limit, .used = used, .wanted = bytes
@@ -106,32 +187,65 @@ static int make_own_room(struct spool *s, uid_t uid, uint64_t bytes, struct ledg
 			return -EDQUOT;
 		}
 	}
+	return 0;
 }
 
-/* Removes snapshots until there is room in the whole spool, or none is left that may be removed for this user. */
+/* Returns the bytes that are missing in the whole spool for bytes more, once what is being removed is gone. */
+static uint64_t missing(const struct spool *s, uint64_t total, uint64_t bytes)
+{
+	uint64_t sum = ledger_sum(spool_options(s)->ledger, LEDGER_SPOOL);
+
+	sum -= MIN(sum, spool_leaving(s, -1u));
+	return sum + bytes - MIN(sum + bytes, total);
+}
+
+/* Returns the setting for which a snapshot is removed, since total is what all may have. */
+static const char *limit_of(const struct spool *s, uid_t uid, uint64_t total)
+{
+	return total < ledger_most(spool_options(s)->ledger, uid, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max";
+}
+
+/* Takes the next victim for an account that would exceed its share, own, or that of another one. */
+static struct snapshot *take_victim(const struct holdings *all, bool own, uid_t owner)
+{
+	struct snapshot *victim;
+
+	if (own)
+		return take_oldest(find_holding(all, owner), false);
+	victim = take_oldest_of_largest(all, false);
+	/* Kept snapshots of a user beyond its share are removed for others. */
+	return victim ? victim : take_oldest_of_largest(all, true);
+}
+
+/*
+ * Removes snapshots until there is room in the whole spool, or none is left that may be removed for this user, or as
+ * many as may be removed at once.
+ */
 static bool make_room(struct spool *s, uid_t uid, uint64_t bytes)
 {
-	struct ledger *l = spool_options(s)->ledger;
+	uid_t owner = ledger_owner(spool_options(s)->ledger, uid);
+	uint64_t total = capacity(s, uid), over;
+	struct holdings all = { 0 };
+	struct snapshot *victim;
 
-	for (;;) {
-		uint64_t total = capacity(s, uid), sum = ledger_sum(l, LEDGER_SPOOL), leaving = spool_leaving(s, -1u);
-		struct snapshot *victim;
-
-		sum -= MIN(sum, leaving);
-		if (sum + bytes <= total)
-			return true;
-		if (spool_drop_shared_trace(s))
-			continue;
-		if (excess(s, uid, uid, total, bytes) > 0)
-			victim = oldest_of(s, uid, NULL);
-		else if (!(victim = oldest_of_largest(s, total, uid, false, NULL)))
-			/* Kept snapshots of a user beyond its share are removed for others. */
-			victim = oldest_of_largest(s, total, uid, true, NULL);
-		if (!victim ||
-		    !spool_expire(s, victim,
-				  total < ledger_most(l, uid, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max"))
-			return false;
+	if (missing(s, total, bytes))
+		spool_drop_shared_traces(s, missing(s, total, bytes));
+	if (!missing(s, total, bytes))
+		return true;
+	over = excess(s, uid, uid, total, bytes);
+	if (holdings_list(s, total, uid, NULL, &all) < 0)
+		return false;
+	for (unsigned n = 0; n < VICTIMS_MAX && missing(s, total, bytes); n++) {
+		victim = take_victim(&all, over > 0, owner);
+		if (!victim)
+			break;
+		if (ledger_owner(spool_options(s)->ledger, victim->owner) == owner)
+			over -= MIN(over, victim->claim.bytes.amount);
+		if (!spool_expire(s, victim, limit_of(s, uid, total)))
+			break;
 	}
+	free(all.list);
+	return !missing(s, total, bytes);
 }
 
 static int refuse_disk(const struct spool *s, uint64_t bytes, struct spool_refusal *ret)
@@ -151,10 +265,10 @@ static int prepare_room(struct spool *s, uid_t uid, uint64_t bytes, struct spool
 	uint64_t total;
 	int rc = make_own_room(s, uid, bytes, &ret->limit);
 
-	if (rc < 0) {
+	if (rc == -EDQUOT)
 		ledger_explain(&ret->limit, &ret->reason);
+	if (rc < 0)
 		return rc;
-	}
 	room = make_room(s, uid, bytes);
 	leaving = spool_leaving(s, -1u) > 0;
 	total = capacity(s, uid);
@@ -263,7 +377,8 @@ void spool_room_rest(struct spool_claim *c)
 
 bool spool_room_drop_oldest(struct spool *s, uid_t uid)
 {
-	struct snapshot *oldest = oldest_of(s, uid, NULL);
+	struct snapshot *at = TAILQ_FIRST(spool_list(s));
+	struct snapshot *oldest = next_of(s, ledger_owner(spool_options(s)->ledger, uid), &at);
 
 	return oldest && spool_expire(s, oldest, ledger_setting(LEDGER_STORED, false));
 }
@@ -280,19 +395,16 @@ void spool_room_return(struct spool_claim *c)
 
 void spool_room_vacuum(struct spool *s, const struct snapshot *keep)
 {
-	struct ledger *l = spool_options(s)->ledger;
+	uint64_t total = capacity(s, 0);
+	struct holdings all = { 0 };
+	struct snapshot *victim;
 
-	for (;;) {
-		uint64_t total = capacity(s, 0), sum = ledger_sum(l, LEDGER_SPOOL), leaving = spool_leaving(s, -1u);
-		struct snapshot *victim;
-
-		if (sum - MIN(sum, leaving) <= total)
+	if (missing(s, total, 0))
+		spool_drop_shared_traces(s, missing(s, total, 0));
+	if (!missing(s, total, 0) || holdings_list(s, total, -1u, keep, &all) < 0)
+		return;
+	while (missing(s, total, 0) && (victim = take_oldest_of_largest(&all, false)))
+		if (!spool_expire(s, victim, limit_of(s, 0, total)))
 			break;
-		if (spool_drop_shared_trace(s))
-			continue;
-		victim = oldest_of_largest(s, total, -1u, false, keep);
-		if (!victim ||
-		    !spool_expire(s, victim, total < ledger_most(l, 0, LEDGER_SPOOL) ? "spool-keep-free" : "spool-max"))
-			break;
-	}
+	free(all.list);
 }

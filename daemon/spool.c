@@ -21,13 +21,22 @@ enum {
 	REMOVE_PAUSE_US = 50000,
 };
 
+/* Bytes of one account that are being removed. It exists as long as there are removals. */
+struct leaving {
+	LIST_ENTRY(leaving) link;
+	uid_t owner;
+	uint64_t bytes;
+	size_t removals;
+};
+
 struct spool {
 	struct spool_options o;
 	int fd;
 	char *path;
 	struct snapshot_list list;
 	uint64_t last_number; /* of a snapshot */
-	TAILQ_HEAD(, removal) removals;
+	LIST_HEAD(, leaving) leaving;
+	uint64_t all_leaving; /* bytes */
 	uint64_t unwritten;
 	void (*freed)(void *data);
 	void *freed_data;
@@ -190,7 +199,7 @@ int spool_new(const struct spool_options *options, struct spool **ret)
 	s->o = *options;
 	s->fd = -1;
 	TAILQ_INIT(&s->list);
-	TAILQ_INIT(&s->removals);
+	LIST_INIT(&s->leaving);
 	s->path = strdup(options->path);
 	s->age = event_new(options->base, -1, EV_PERSIST, on_age, s);
 	if (s->age)
@@ -314,13 +323,12 @@ void spool_drop(struct spool *s, struct snapshot *snapshot)
 /* The removal of a snapshot, or of its trace alone. The bytes stay charged until the removal is done. */
 struct removal {
 	struct work work;
-	TAILQ_ENTRY(removal) link;
 	struct spool *spool;
 	bool of_trace;
 	struct snapshot *snapshot; /* for a trace */
 	struct spool_claim claim;  /* of a snapshot */
 	struct charge stored;
-	uid_t owner;
+	struct leaving *leaving;
 	uint64_t bytes;
 	int fd, rc;
 	char id[SNAPSHOT_ID_SIZE];
@@ -356,6 +364,44 @@ static void run_removal(struct work *w)
 	}
 }
 
+static struct leaving *find_leaving(const struct spool *s, uid_t owner)
+{
+	struct leaving *l;
+
+	LIST_FOREACH(l, &s->leaving, link)
+	if (l->owner == owner)
+		break;
+	return l;
+}
+
+/* Counts a removal of these bytes. Returns NULL if memory is short. */
+static struct leaving *leaving_begin(struct spool *s, uid_t owner, uint64_t bytes)
+{
+	struct leaving *l = find_leaving(s, owner);
+
+	if (!l) {
+		l = calloc(1, sizeof(*l));
+		if (!l)
+			return NULL;
+		l->owner = owner;
+		LIST_INSERT_HEAD(&s->leaving, l, link);
+	}
+	l->removals++;
+	l->bytes += bytes;
+	s->all_leaving += bytes;
+	return l;
+}
+
+static void leaving_end(struct spool *s, struct leaving *l, uint64_t bytes)
+{
+	s->all_leaving -= bytes;
+	l->bytes -= bytes;
+	if (--l->removals > 0)
+		return;
+	LIST_REMOVE(l, link);
+	free(l);
+}
+
 static void removal_ran(struct work *w)
 {
 	struct removal *r = container_of(w, struct removal, work);
@@ -374,7 +420,7 @@ static void removal_ran(struct work *w)
 			spool_room_settle(&r->snapshot->claim, r->snapshot->size);
 		snapshot_unref(r->snapshot);
 	}
-	TAILQ_REMOVE(&s->removals, r, link);
+	leaving_end(s, r->leaving, r->bytes);
 	spool_room_return(&r->claim);
 	ledger_return(&r->stored);
 	if (r->o.done)
@@ -384,21 +430,24 @@ static void removal_ran(struct work *w)
 	spool_report_room(s);
 }
 
-static struct removal *removal_new(struct spool *s, const struct snapshot *snapshot)
+static struct removal *removal_new(struct spool *s, const struct snapshot *snapshot, uint64_t bytes)
 {
 	struct removal *r = calloc(1, sizeof(*r));
 
-	if (!r)
+	if (r)
+		r->leaving = leaving_begin(s, ledger_owner(s->o.ledger, snapshot->owner), bytes);
+	if (!r || !r->leaving) {
+		free(r);
 		return NULL;
+	}
 	r->work = (struct work){ .run = run_removal, .done = removal_ran };
 	r->spool = s;
 	r->fd = s->fd;
-	r->owner = ledger_owner(s->o.ledger, snapshot->owner);
+	r->bytes = bytes;
 	r->uid = snapshot->owner;
 	r->pid = snapshot->pid;
 	r->name = snapshot->name ? strdup(snapshot->name) : NULL;
 	strcpy(r->id, snapshot->id);
-	TAILQ_INSERT_TAIL(&s->removals, r, link);
 	return r;
 }
 
@@ -406,7 +455,7 @@ static struct removal *removal_new(struct spool *s, const struct snapshot *snaps
 static bool remove_snapshot(struct spool *s, struct snapshot *snapshot, const struct spool_removal *removal,
 			    const char *limit)
 {
-	struct removal *r = removal_new(s, snapshot);
+	struct removal *r = removal_new(s, snapshot, snapshot->claim.bytes.amount);
 
 	if (!r) {
 		if (removal->done)
@@ -415,7 +464,6 @@ static bool remove_snapshot(struct spool *s, struct snapshot *snapshot, const st
 	}
 	r->o = *removal;
 	r->limit = limit;
-	r->bytes = snapshot->claim.bytes.amount;
 	r->claim = snapshot->claim;
 	snapshot->claim = (struct spool_claim){ 0 };
 	r->stored = ledger_take(&snapshot->stored);
@@ -496,16 +544,13 @@ void spool_keep(struct spool *s, struct snapshot *snapshot, bool keep, void (*do
 
 uint64_t spool_leaving(const struct spool *s, uid_t uid)
 {
-	const struct removal *r;
-	uint64_t bytes = 0;
+	const struct leaving *l = uid == (uid_t)-1 ? NULL : find_leaving(s, uid);
 
-	TAILQ_FOREACH (r, &s->removals, link)
-		bytes += uid == (uid_t)-1 || uid == r->owner ? r->bytes : 0;
-	return bytes;
+	return uid == (uid_t)-1 ? s->all_leaving : l ? l->bytes : 0;
 }
 
-/* Deletes the trace of a decoded snapshot. Returns false if it has none. */
-static bool delete_trace(struct spool *s, struct snapshot *snapshot)
+/* Deletes the trace of a decoded snapshot. */
+static void delete_trace(struct spool *s, struct snapshot *snapshot)
 {
 	char path[SNAPSHOT_ID_SIZE + 32];
 	struct removal *r;
@@ -513,23 +558,26 @@ static bool delete_trace(struct spool *s, struct snapshot *snapshot)
 
 	snprintf(path, sizeof(path), "%s/%s", snapshot->id, SNAPSHOT_TRACE_FILE);
 	snapshot->trace_dropped = true;
-	if (fstatat(s->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !(r = removal_new(s, snapshot)))
-		return false;
+	if (fstatat(s->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	r = removal_new(s, snapshot, MIN(snapshot->size, (uint64_t)st.st_size));
+	if (!r)
+		return;
 	r->of_trace = true;
 	r->snapshot = snapshot_ref(snapshot);
-	r->bytes = MIN(snapshot->size, (uint64_t)st.st_size);
 	log_notice("deleting the trace of snapshot %s: the spool is at its limit (spool-max)", snapshot->id);
 	workqueue_submit_urgent(s->o.queue, &r->work);
-	return true;
 }
 
-bool spool_drop_shared_trace(struct spool *s)
+void spool_drop_shared_traces(struct spool *s, uint64_t bytes)
 {
+	const uint64_t enough = s->all_leaving + bytes;
 	struct snapshot *snapshot;
 
-	TAILQ_FOREACH (snapshot, &s->list, link)
-		if (snapshot->shared && !snapshot->trace_dropped && snapshot->state == SNAPSHOT_READY &&
-		    delete_trace(s, snapshot))
-			return true;
-	return false;
+	TAILQ_FOREACH (snapshot, &s->list, link) {
+		if (s->all_leaving >= enough)
+			return;
+		if (snapshot->shared && !snapshot->trace_dropped && snapshot->state == SNAPSHOT_READY)
+			delete_trace(s, snapshot);
+	}
 }

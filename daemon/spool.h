@@ -94,9 +94,9 @@ bool spool_expire(struct spool *s, struct snapshot *snapshot, const char *limit)
 void spool_keep(struct spool *s, struct snapshot *snapshot, bool keep, void (*done)(int rc, void *data), void *data);
 
 /*
- * Deletes one trace that holds other processes' control flow, too. It is the first data to go: the owner has the
- * decode. Returns false if there is none.
+ * Deletes traces that hold other processes' control flow, too, until so many bytes more are being removed. They are the
+ * first data to go: the owner has the decode.
  */
-bool spool_drop_shared_trace(struct spool *s);
+void spool_drop_shared_traces(struct spool *s, uint64_t bytes);
 
 #endif

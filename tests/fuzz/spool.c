@@ -539,8 +539,8 @@ static void age(const uint64_t *n, const char *text)
 
 static void drop_trace(const uint64_t *n, const char *text)
 {
-	if (spool_drop_shared_trace(the.spool))
-		fuzz_require(spool_leaving(the.spool, (uid_t)-1) <= ledger_sum(the.ledger, LEDGER_SPOOL));
+	spool_drop_shared_traces(the.spool, n[0]);
+	fuzz_require(spool_leaving(the.spool, (uid_t)-1) <= ledger_sum(the.ledger, LEDGER_SPOOL));
 }
 
 static void look(const uint64_t *n, const char *text)
