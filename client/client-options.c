@@ -257,6 +257,11 @@ void client_print_json(json_object *o)
 	client_print_json_text(text);
 }
 
+const char *client_read_problem(int error)
+{
+	return error == ESTALE ? "it was removed meanwhile" : strerror(error);
+}
+
 const char *client_write_advice(int error)
 {
 	switch (error) {

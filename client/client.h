@@ -101,6 +101,9 @@ bool client_print_failed(void);
 /* Prints an error unless the argument of an option is a directory. Returns 0 or an exit status. */
 int client_check_directory(const char *option, const char *path);
 
+/* Returns the text of an error of reading a store or a snapshot. */
+const char *client_read_problem(int error);
+
 /* Returns advice on an error of writing a file, to be appended to the text of the error; "" if there is none. */
 const char *client_write_advice(int error);
 

@@ -178,7 +178,7 @@ static int measure_base(struct asserting *t, const struct measure_options *o, st
 	error = measure_function(base.store, o, &r->base);
 	if (error == 0)
 		return STATUS_OK;
-	client_error("cannot read the calls of %s: %s", esc(r->a->base), strerror(-error));
+	client_error("cannot read the calls of %s: %s", esc(r->a->base), client_read_problem(-error));
 	return STATUS_FAILED;
 }
 
@@ -195,7 +195,7 @@ static int judge(struct asserting *t, struct result *r)
 	}
 	rc = r->a->per ? judge_per(t->store.store, &o, r) : measure_function(t->store.store, &o, &r->is);
 	if (rc < 0) {
-		client_error("cannot read the calls: %s", strerror(-rc));
+		client_error("cannot read the calls: %s", client_read_problem(-rc));
 		return STATUS_FAILED;
 	}
 	if (!r->a->per)

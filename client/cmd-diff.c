@@ -135,7 +135,7 @@ static int diff_compare(struct diff *d)
 	if (rc == 0)
 		rc = list_changes(d);
 	if (rc < 0) {
-		client_error("cannot read the calls: %s", strerror(-rc));
+		client_error("cannot read the calls: %s", client_read_problem(-rc));
 		return STATUS_FAILED;
 	}
 	if (d->sort == SORT_DEFAULT)

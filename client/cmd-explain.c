@@ -63,7 +63,7 @@ struct explain {
 
 static int failed(int rc)
 {
-	client_error("cannot read the calls: %s", strerror(-rc));
+	client_error("cannot read the calls: %s", client_read_problem(-rc));
 	return STATUS_FAILED;
 }
 

@@ -98,16 +98,20 @@ static void export_done(struct export *e)
 	named_store_close(&e->input);
 }
 
+/* -ESTALE: the file has become shorter meanwhile. */
 static int copy_file(int from, int to, uint64_t *ret_bytes)
 {
 	static char data[256 << 10];
+	struct stat st;
 
+	if (fstat(from, &st) < 0)
+		return -errno;
 	for (;;) {
 		ssize_t n = io_read(from, data, sizeof(data));
 		int rc;
 
 		if (n <= 0)
-			return (int)n;
+			return n == 0 && *ret_bytes < (uint64_t)st.st_size ? -ESTALE : (int)n;
 		rc = io_write(to, data, (size_t)n);
 		if (rc < 0)
 			return rc;
@@ -235,7 +239,7 @@ static int output_close(struct export_output *out, int rc)
 	if (rc == 0 || (rc == -EPIPE && !out->path))
 		return STATUS_OK;
 	client_error("cannot write %s to %s: %s%s", out->format, out->path ? esc(out->path) : "standard output",
-		     strerror(-rc), client_write_advice(-rc));
+		     client_read_problem(-rc), client_write_advice(-rc));
 	return STATUS_FAILED;
 }
 

@@ -251,7 +251,7 @@ static int grep_all(struct grep *g)
 	}
 	rc = grep_calls(g);
 	if (rc < 0) {
-		client_error("cannot read the calls: %s", strerror(-rc));
+		client_error("cannot read the calls: %s", client_read_problem(-rc));
 		return STATUS_FAILED;
 	}
 	sort_calls(g);

@@ -149,7 +149,7 @@ static int report_sort(struct report *r)
 	if (rc == 0)
 		rc = store_function_bounds(s, r->bounds);
 	if (rc < 0) {
-		client_error("cannot read the calls: %s", strerror(-rc));
+		client_error("cannot read the calls: %s", client_read_problem(-rc));
 		return STATUS_FAILED;
 	}
 	for (size_t i = 0; i < store_functions(s); i++)

@@ -214,8 +214,12 @@ static void note_version(const char *name, struct named_store *s)
 
 int named_store_read(struct client *c, const char *name, struct named_store *ret)
 {
+	struct stat st;
 	int rc = ret->store ? 0 : store_open(ret->fd, &ret->store);
 
+	/* csightd empties the files of a snapshot that it removes. */
+	if (rc == -EBADMSG && ret->snapshot && fstat(ret->fd, &st) == 0 && st.st_size == 0)
+		rc = -ESTALE;
 	if (rc == 0 || rc == -ENODATA)
 		note_version(name, ret);
 	if (rc == -ENODATA)
@@ -237,7 +241,7 @@ int named_store_read(struct client *c, const char *name, struct named_store *ret
 	client_error("cannot read the store of %s: %s", esc(name),
 		     rc == -EBADMSG   ? "it is not a store (csight decode --to store -o FILE makes one from a trace)"
 		     : rc == -ENODATA ? "it is truncated or damaged so early that nothing is usable"
-				      : strerror(-rc));
+				      : client_read_problem(-rc));
 	return STATUS_FAILED;
 }
 

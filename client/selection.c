@@ -206,7 +206,7 @@ static int select_from(const struct selection *v, const struct store *s, struct 
 			o->bare = t->tid;
 	}
 	if (rc < 0) {
-		client_error("cannot read the calls: %s", strerror(-rc));
+		client_error("cannot read the calls: %s", client_read_problem(-rc));
 		return STATUS_FAILED;
 	}
 	if (o->bare >= 0) {

@@ -10,6 +10,14 @@
 
 enum { DEPTH_MAX = 4 };
 
+int directory_tree_unlink(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	closep(&fd);
+	return unlinkat(dir, name, 0) < 0 ? -errno : 0;
+}
+
 /* Adds the sizes of the files beneath a directory to *size, or removes the tree. depth: of directories below it. */
 static int walk_tree(int parent, const char *name, bool removing, unsigned depth, uint64_t *size)
 {
@@ -32,7 +40,7 @@ static int walk_tree(int parent, const char *name, bool removing, unsigned depth
 		else if (S_ISDIR(st.st_mode))
 			rc = depth ? walk_tree(fd, e->d_name, removing, depth - 1, size) : -ELOOP;
 		else if (removing)
-			rc = unlinkat(fd, e->d_name, 0) < 0 ? -errno : 0;
+			rc = directory_tree_unlink(fd, e->d_name);
 		else
 			*size += (uint64_t)st.st_size;
 	}

@@ -9,4 +9,7 @@
 int directory_tree_size(int dir, uint64_t *ret);
 int directory_tree_remove(int parent, const char *name);
 
+/* Removes a regular file, whose blocks are free afterwards, even if a reader has it open, who finds it empty. */
+int directory_tree_unlink(int dir, const char *name);
+
 #endif

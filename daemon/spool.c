@@ -346,7 +346,9 @@ static void run_removal(struct work *w)
 
 	if (r->of_trace) {
 		snprintf(tmp, sizeof(tmp), "%s/%s", r->id, SNAPSHOT_TRACE_FILE);
-		r->rc = unlinkat(r->fd, tmp, 0) < 0 && errno != ENOENT ? -errno : 0;
+		r->rc = directory_tree_unlink(r->fd, tmp);
+		if (r->rc == -ENOENT)
+			r->rc = 0;
 		return;
 	}
 	/*

@@ -145,6 +145,8 @@ static int add_file(int fd, const char *name, int from)
 	rc = add_header(fd, name, (uint64_t)st.st_size);
 	if (rc == 0)
 		rc = copy_bytes(from, 0, (uint64_t)st.st_size, fd);
+	if (rc == -EBADMSG)
+		rc = -ESTALE;
 	return rc < 0 ? rc : add_padding(fd, (uint64_t)st.st_size);
 }
 

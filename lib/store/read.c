@@ -23,7 +23,7 @@ int store_read_at(const struct store *s, uint64_t offset, void *ret, size_t size
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return n < 0 ? -errno : -EBADMSG;
+			return n < 0 ? -errno : -ESTALE;
 		to += n;
 		offset += (uint64_t)n;
 		size -= (size_t)n;

@@ -108,7 +108,10 @@ struct store_thread_sink {
 
 struct calls_sink store_sink(struct store_thread_sink *to);
 
-/* Reading. Stores are hostile input: anything malformed is -EBADMSG. */
+/*
+ * Reading. Stores are hostile input: anything malformed is -EBADMSG. -ESTALE: the file has become shorter since it was
+ * opened, as that of a snapshot which csightd has removed.
+ */
 struct store;
 
 /*

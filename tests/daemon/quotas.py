@@ -4,7 +4,7 @@
 
 usage: quotas.py SOCKET DAEMON SPOOL CASE      prints the facts as JSON; DAEMON is its process
 """
-import json, os, signal, sys, time
+import json, os, signal, socket, sys, time
 
 import attacks
 from attacks import Client, Program, call, end, start
@@ -140,6 +140,23 @@ def case_full(path, daemon, spool):
     end(b)
     return {"anna": sorted(str(e) for e in errors), "anna_had": before, "bert": got.get("error"),
             **facts}
+
+
+def case_removed(path, daemon, spool):
+    """Anna removes a snapshot whose trace she has open."""
+    a, anna = program(path, ANNA, rings=1, ring_size=4 * MiB, bytes_each=4 * MiB)
+    snapshot = call_as(ANNA, path, "Snapshot", {"pid": anna["pid"]})["parameters"]["snapshot"]["id"]
+    os.seteuid(ANNA)
+    c = Client(path)
+    os.seteuid(0)
+    c.send("Open", {"id": snapshot, "file": "perfdata"})
+    _, fds, _, _ = socket.recv_fds(c.s, 65536, 1)
+    before, free = os.fstat(fds[0]).st_size, os.statvfs(spool).f_bfree
+    removed = call_as(ANNA, path, "Remove", {"id": snapshot}).get("error")
+    fs = os.statvfs(spool)
+    end(a)
+    return {"removed": removed, "mib": before >> 20, "left": os.fstat(fds[0]).st_size,
+            "freed_mib": (fs.f_bfree - free) * fs.f_frsize >> 20}
 
 
 def case_waiting(path, daemon, spool):

@@ -607,6 +607,27 @@ static void test_far(void)
 	CHECK_EQ(store_iter_next(it, &e), 0);
 }
 
+/* csightd empties the store of a snapshot that it removes, while a reader has it open. */
+static void test_emptied(void)
+{
+	struct thread *t = calloc(1, sizeof(*t));
+	_cleanup_close_ int fd = make_store(t, 1, 300000);
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	_cleanup_(store_closep) struct store *s = NULL;
+	struct store_event e;
+	int rc;
+
+	CHECK_EQ(store_open(fd, &s), 0);
+	CHECK_EQ(store_iter_new(s, 0, &it), 0);
+	CHECK_EQ(store_iter_next(it, &e), 1);
+	CHECK_EQ(ftruncate(fd, 0), 0);
+	while ((rc = store_iter_next(it, &e)) == 1)
+		;
+	CHECK_EQ(rc, -ESTALE);
+	free(t->events);
+	free(t);
+}
+
 /* Twice: the second renames a renamed store. */
 static void test_rename(void)
 {
@@ -667,6 +688,7 @@ int main(void)
 	test_flips();
 	test_joints();
 	test_misuse();
+	test_emptied();
 	test_rename();
 	return unit_end();
 }
