@@ -202,12 +202,10 @@ static void handle_event(struct job *job, struct decoder_event *e)
 		spool_report(job->jobs->o.spool, s, SNAPSHOT_PROGRESSED);
 		break;
 	case DECODER_RESULT:
-		if (!job->result) {
-			job->result = json_object_get(e->body);
-			json_object_object_del(job->result, "type");
-			if (json_get_str(job->result, "opencsd", &opencsd) == 0)
-				snprintf(job->jobs->opencsd, sizeof(job->jobs->opencsd), "%s", opencsd);
-		}
+		job->result = json_object_get(e->body);
+		json_object_object_del(job->result, "type");
+		if (json_get_str(job->result, "opencsd", &opencsd) == 0)
+			snprintf(job->jobs->opencsd, sizeof(job->jobs->opencsd), "%s", opencsd);
 		break;
 	case DECODER_FAILED:
 		fail_decode(job, e->reason);
@@ -225,35 +223,39 @@ static void job_kill(struct job *job)
 	event_add(job->timer, &limit);
 }
 
-static void on_job(evutil_socket_t fd, short what, void *data)
+/* The child sends no more, or something invalid: rc. */
+static void close_job(struct job *job, int rc)
 {
 	const struct timeval limit = { CLOSED_SECONDS, 0 };
-	struct job *job = data;
-	/* Bounded, so that a child that sends without end does not block the loop. */
-	for (int n = 0; n < 64; n++) {
-		struct decoder_event e;
-		int rc = decoder_receive(fd, MSG_DONTWAIT, &e);
 
-		if (rc == -EAGAIN)
-			return;
-		if (rc < 0) {
-			job->closed = true;
-			event_free(job->event);
-			job->event = NULL;
-			if (rc != -EPIPE && rc != -ECONNRESET)
-				job_fail(job, true, "cannot read a message of csight-decode: %s",
-					 rc == -EBADMSG ? "it is invalid" : strerror(-rc));
-			/* The child may wait for a reply, or be about to end. */
-			if (!job->child_ended)
-				event_add(job->timer, &limit);
-			check_end(job);
-			return;
-		}
+	job->closed = true;
+	event_free(job->event);
+	job->event = NULL;
+	if (rc != -EPIPE && rc != -ECONNRESET)
+		job_fail(job, true, "cannot read a message of csight-decode: %s",
+			 rc == -EBADMSG ? "it is invalid" : strerror(-rc));
+	/* The child may wait for a reply, or be about to end. */
+	if (!job->child_ended)
+		event_add(job->timer, &limit);
+	check_end(job);
+}
+
+/* Handles one message, so that a child that sends without end does not block the loop: the event comes again. */
+static void on_job(evutil_socket_t fd, short what, void *data)
+{
+	_cleanup_(decoder_event_done) struct decoder_event e = { 0 };
+	struct job *job = data;
+	int rc = decoder_receive(fd, MSG_DONTWAIT, &e);
+
+	if (rc == -EAGAIN)
+		return;
+	/* The result is the last message. */
+	if (rc == 0 && job->result)
+		rc = -EBADMSG;
+	if (rc < 0)
+		close_job(job, rc);
+	else
 		handle_event(job, &e);
-		decoder_event_done(&e);
-		if (job->over)
-			return;
-	}
 }
 
 void job_child_ended(struct job *job, int status)

@@ -181,7 +181,8 @@ int job_receive(int socket, struct decode_job *ret)
 	return 0;
 }
 
-static int send_json(int socket, json_object *o, int fd)
+/* -EMSGSIZE: the message is longer than most. */
+static int send_json(int socket, json_object *o, int fd, size_t most)
 {
 	_cleanup_free_ char *text = json_text(o, JSON_PLAIN);
 	size_t size;
@@ -189,7 +190,7 @@ static int send_json(int socket, json_object *o, int fd)
 	if (!text)
 		return -ENOMEM;
 	size = strlen(text);
-	if (size > DECODER_MESSAGE_MAX)
+	if (size > most)
 		return -EMSGSIZE;
 	return io_send_fds(socket, text, size, &fd, fd >= 0);
 }
@@ -204,7 +205,7 @@ static int send_request(struct decode_job *j, json_object *request, json_object 
 	_cleanup_json_ json_object *reply = NULL;
 	const char *type, *expected, *reason = NULL;
 	size_t n = 1;
-	int fd = -1, rc = send_json(j->socket, request, -1);
+	int fd = -1, rc = send_json(j->socket, request, -1, DECODER_REQUEST_MAX);
 
 	if (rc == 0)
 		rc = receive_json(j->socket, &fd, &n, &reply);
@@ -272,7 +273,7 @@ int job_keep(struct decode_job *j, const char *key, int fd)
 
 	json_add_str(o, "type", "keep");
 	json_add_str(o, "key", key);
-	return send_json(j->socket, o, fd);
+	return send_json(j->socket, o, fd, DECODER_REQUEST_MAX);
 }
 
 void job_progress(struct decode_job *j, uint64_t done, uint64_t total)
@@ -287,7 +288,7 @@ void job_progress(struct decode_job *j, uint64_t done, uint64_t total)
 	json_add_str(o, "type", "progress");
 	json_add_u64(o, "done", done);
 	json_add_u64(o, "total", total);
-	send_json(j->socket, o, -1);
+	send_json(j->socket, o, -1, DECODER_REQUEST_MAX);
 }
 
 static void list_truncate(json_object *o, const char *key, size_t most)
@@ -310,12 +311,12 @@ static void list_truncate(json_object *o, const char *key, size_t most)
 
 int job_result(struct decode_job *j, json_object *result)
 {
-	int rc = send_json(j->socket, result, -1);
+	int rc = send_json(j->socket, result, -1, DECODER_MESSAGE_MAX);
 
 	for (size_t most = 512; rc == -EMSGSIZE && most; most /= 2) {
 		list_truncate(result, "threads", most);
 		list_truncate(result, "images", most);
-		rc = send_json(j->socket, result, -1);
+		rc = send_json(j->socket, result, -1, DECODER_MESSAGE_MAX);
 	}
 	return rc;
 }
@@ -326,5 +327,5 @@ int job_failed(struct decode_job *j, const char *reason)
 
 	json_add_str(o, "type", "failed");
 	json_add_bytes(o, "reason", reason);
-	return send_json(j->socket, o, -1);
+	return send_json(j->socket, o, -1, DECODER_REQUEST_MAX);
 }

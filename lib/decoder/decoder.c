@@ -424,6 +424,8 @@ int decoder_receive(int job, int flags, struct decoder_event *ret)
 		rc = -EBADMSG;
 	if (rc == 0)
 		rc = parse_event(e.body, &e);
+	if (rc == 0 && n > DECODER_REQUEST_MAX && e.type != DECODER_RESULT)
+		rc = -EBADMSG;
 	if (rc < 0)
 		return rc;
 	*ret = e;

@@ -75,7 +75,8 @@
  *     done        bytes decoded
  *     total       bytes of trace
  *
- *   result      child → owner, the last message; csight-decode(8) describes its members
+ *   result      child → owner, the last message, and the only one that may be longer than DECODER_REQUEST_MAX;
+ *               csight-decode(8) describes its members
  *
  *   failed      child → owner, in place of "result"
  *     reason      text
@@ -91,6 +92,7 @@
 
 enum {
 	DECODER_MESSAGE_MAX = 256 << 10,
+	DECODER_REQUEST_MAX = 64 << 10,  /* of a message of the child other than its result, bytes */
 	DECODER_SNAPSHOT_MAX = 64 << 20, /* largest description of a snapshot that is sent as a file, bytes */
 	DECODER_OUTPUTS_MAX = 8,
 	DECODER_JOBS_MAX = 128, /* of a server at a time; it ends others at once */

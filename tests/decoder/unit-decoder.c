@@ -566,6 +566,7 @@ static void test_hostile_child(void)
 	};
 	struct decoder_event e = { 0 };
 	int pair[2], fds[2] = { 0, 0 };
+	static char text[DECODER_REQUEST_MAX + 1];
 	uint64_t id;
 	int status, lowest;
 
@@ -576,6 +577,18 @@ static void test_hostile_child(void)
 	}
 	CHECK_EQ(io_send_fds(pair[1], "{\"type\":\"result\"}", 17, fds, 2), 0);
 	CHECK_EQ(decoder_receive(pair[0], 0, &e), -EBADMSG);
+	/* Only a result may be long. */
+	memset(text, ' ', sizeof(text));
+	memcpy(text, "{\"type\":\"progress\",\"done\":1,\"total\":2}", 38);
+	CHECK_EQ(io_send_fds(pair[1], text, DECODER_REQUEST_MAX, NULL, 0), 0);
+	CHECK_EQ(decoder_receive(pair[0], 0, &e), 0);
+	decoder_event_done(&e);
+	CHECK_EQ(io_send_fds(pair[1], text, DECODER_REQUEST_MAX + 1, NULL, 0), 0);
+	CHECK_EQ(decoder_receive(pair[0], 0, &e), -EBADMSG);
+	memcpy(text, "{\"type\":\"result\",  \"done\":1,\"total\":2}", 38);
+	CHECK_EQ(io_send_fds(pair[1], text, DECODER_REQUEST_MAX + 1, NULL, 0), 0);
+	CHECK_EQ(decoder_receive(pair[0], 0, &e), 0);
+	decoder_event_done(&e);
 	/* An empty message, which looks like the end of the job, may have a descriptor. */
 	lowest = dup(0);
 	close(lowest);
