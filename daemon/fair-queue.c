@@ -12,6 +12,7 @@ struct fair_flow {
 	uid_t uid;
 	struct fair_items items;
 	size_t running;
+	bool held; /* no item of it is taken */
 	uint64_t debt;
 	uint64_t last; /* cost of its last item: the estimate of those that run */
 };
@@ -94,7 +95,7 @@ static struct fair_flow *least_debt(struct fair_queue *q)
 	struct fair_flow *f, *found = NULL;
 
 	TAILQ_FOREACH (f, &q->flows, link)
-		if (!STAILQ_EMPTY(&f->items) && (!found || f->debt < found->debt))
+		if (!STAILQ_EMPTY(&f->items) && !f->held && (!found || f->debt < found->debt))
 			found = f;
 	return found;
 }
@@ -114,7 +115,8 @@ struct fair_item *fair_queue_pop(struct fair_queue *q)
 	struct fair_item *item = STAILQ_FIRST(&q->urgent);
 	struct fair_flow *f;
 
-	if (!q->waiting)
+	f = item ? NULL : least_debt(q);
+	if (!item && !f)
 		return NULL;
 	q->waiting--;
 	q->running++;
@@ -122,7 +124,6 @@ struct fair_item *fair_queue_pop(struct fair_queue *q)
 		STAILQ_REMOVE_HEAD(&q->urgent, link);
 		return item;
 	}
-	f = least_debt(q);
 	end_round(q, f->debt);
 	item = STAILQ_FIRST(&f->items);
 	STAILQ_REMOVE_HEAD(&f->items, link);
@@ -150,6 +151,26 @@ void fair_queue_charge(struct fair_queue *q, struct fair_item *item, uint64_t co
 	}
 	if (!q->waiting && !q->running)
 		drop_idle_flows(q);
+}
+
+void fair_queue_put_back(struct fair_queue *q, struct fair_item *item)
+{
+	struct fair_flow *f = item->flow;
+
+	q->running--;
+	q->waiting++;
+	f->running--;
+	f->debt -= MIN(f->debt, item->estimate);
+	f->held = true;
+	STAILQ_INSERT_HEAD(&f->items, item, link);
+}
+
+void fair_queue_release(struct fair_queue *q)
+{
+	struct fair_flow *f;
+
+	TAILQ_FOREACH (f, &q->flows, link)
+		f->held = false;
 }
 
 void fair_queue_remove(struct fair_queue *q, struct fair_item *item)

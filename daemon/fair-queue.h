@@ -41,11 +41,18 @@ void fair_queue_push(struct fair_queue *q, struct fair_item *item, uid_t uid);
 /* Queues an item before all others; its cost is charged to no user. */
 void fair_queue_push_urgent(struct fair_queue *q, struct fair_item *item);
 
-/* Takes the next item; NULL if none waits. fair_queue_charge() must follow when it is done. */
+/* Takes the next item; NULL if none can be taken. fair_queue_charge() must follow when it is done. */
 struct fair_item *fair_queue_pop(struct fair_queue *q);
 
 /* Charges what an item has cost, in any unit, to its user. */
 void fair_queue_charge(struct fair_queue *q, struct fair_item *item, uint64_t cost);
+
+/*
+ * Puts back an item, of a turn (flow), that was taken and cannot be done now: it is the next one of its user, of whom
+ * none is taken before fair_queue_release(). It costs nothing.
+ */
+void fair_queue_put_back(struct fair_queue *q, struct fair_item *item);
+void fair_queue_release(struct fair_queue *q);
 
 /* Takes an item that waits out of the queue. */
 void fair_queue_remove(struct fair_queue *q, struct fair_item *item);

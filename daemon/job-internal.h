@@ -26,7 +26,6 @@ struct job {
 	int fd; /* to the child */
 	struct event *event, *timer, *tick;
 	struct job_budget budget;
-	bool waits;       /* the job waits for room in the spool */
 	bool closed;      /* the child has closed its end of fd */
 	bool child_ended; /* status is valid */
 	bool killed;      /* the child is being killed */
@@ -49,17 +48,18 @@ struct job_queue {
 	struct symbol_cache *symbol_cache;
 	struct event *child; /* SIGCHLD */
 	struct fair_queue queue;
+	struct event *retry; /* pending while users wait for room in the spool */
 	TAILQ_HEAD(, job) running;
 	unsigned n_running;
 	bool stopping;
 	char opencsd[32]; /* the version that the last decode used */
 };
 
-/* Begins the decode of a snapshot. turn: the turn of the snapshot's owner, which ends with the job. */
-void job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn);
-
-/* Begins to decode when there is room in the spool. */
-void job_start(struct job *job);
+/*
+ * Begins the decode of a snapshot. turn: the turn of the snapshot's owner, which ends with the job. Returns false if
+ * the decode must wait for room in the spool: it does not begin, and the turn is the caller's.
+ */
+bool job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn);
 
 /* Records why there is no result; the first reason stays. crashed: another attempt may succeed. */
 void job_fail(struct job *job, bool crashed, const char *fmt, ...) _printf_(3, 4);

@@ -11,6 +11,8 @@
 /* Attempts that ended with the server, and are not counted. */
 enum { LOSSES_MAX = 3 };
 
+enum { RETRY_SECONDS = 1 /* after which users who wait for room in the spool have another turn, at the latest */ };
+
 void job_queue_settle(struct job_queue *j, struct snapshot *s)
 {
 	snapshot_drop_files(s);
@@ -23,14 +25,20 @@ void job_queue_push(struct job_queue *j, struct snapshot *s)
 {
 	snapshot_ref(s);
 	s->queued_ns = now_ns(CLOCK_MONOTONIC);
+	s->waits_ns = 0;
 	fair_queue_push(&j->queue, &s->turn, ledger_owner(j->o.ledger, s->owner));
 }
 
-/* Takes the next snapshot; fair_queue_charge() of *ret_turn follows. The reference is the caller's. */
+/*
+ * Takes the next snapshot; fair_queue_charge() of *ret_turn follows. The reference is the caller's. NULL: there is
+ * none, or all users wait for room in the spool.
+ */
 static struct snapshot *job_queue_pop(struct job_queue *j, struct fair_item *ret_turn)
 {
 	struct fair_item *item = fair_queue_pop(&j->queue);
 
+	if (!item)
+		return NULL;
 	*ret_turn = *item;
 	return container_of(item, struct snapshot, turn);
 }
@@ -42,19 +50,32 @@ void job_queue_give_up(struct job_queue *j, struct snapshot *s, const char *why)
 	job_queue_settle(j, s);
 }
 
+/* Puts a snapshot back: there is no room for its decode. Its user takes no place of others' decodes meanwhile. */
+static void put_back(struct job_queue *j, struct snapshot *s)
+{
+	const struct timeval pause = { RETRY_SECONDS, 0 };
+
+	if (!s->waits_ns)
+		s->waits_ns = now_ns(CLOCK_MONOTONIC);
+	fair_queue_put_back(&j->queue, &s->turn);
+	snapshot_ref(s);
+	if (!event_pending(j->retry, EV_TIMEOUT, NULL))
+		event_add(j->retry, &pause);
+}
+
 void job_queue_begin(struct job_queue *j)
 {
 	/* decode_server_new() calls on_server_ready() before it has returned j->decoder. */
 	bool hopeless = j->decoder && decode_server_hopeless(j->decoder);
+	struct fair_item turn;
+	struct snapshot *s;
 
-	while (j->decoder && !j->stopping && !fair_queue_empty(&j->queue) &&
-	       (hopeless || (decode_server_ready(j->decoder) && j->n_running < j->o.settings->jobs))) {
-		struct fair_item turn;
-		struct snapshot *s = job_queue_pop(j, &turn);
-
+	while (j->decoder && !j->stopping &&
+	       (hopeless || (decode_server_ready(j->decoder) && j->n_running < j->o.settings->jobs)) &&
+	       (s = job_queue_pop(j, &turn))) {
 		if (!s->removed && !hopeless) {
-			counters_add_wait(&j->o.counters->decode, s->queued_ns);
-			job_begin(j, s, &turn);
+			if (!job_begin(j, s, &turn))
+				put_back(j, s);
 		} else {
 			fair_queue_charge(&j->queue, &turn, 0);
 			if (!s->removed)
@@ -99,6 +120,11 @@ static void on_lost(void *data)
 	job_queue_begin(j);
 }
 
+static void on_retry(evutil_socket_t fd, short what, void *data)
+{
+	job_queue_retry(data);
+}
+
 static void on_server_ready(void *data)
 {
 	job_queue_begin(data);
@@ -135,8 +161,9 @@ int job_queue_new(const struct job_queue_options *options, struct job_queue **re
 	j->o = *options;
 	fair_queue_init(&j->queue);
 	TAILQ_INIT(&j->running);
+	j->retry = evtimer_new(options->base, on_retry, j);
 	j->child = evsignal_new(options->base, SIGCHLD, on_sigchld, j);
-	if (!j->child || event_add(j->child, NULL) < 0) {
+	if (!j->retry || !j->child || event_add(j->child, NULL) < 0) {
 		job_queue_free(j);
 		return -ENOMEM;
 	}
@@ -156,13 +183,9 @@ int job_queue_new(const struct job_queue_options *options, struct job_queue **re
 
 void job_queue_retry(struct job_queue *j)
 {
-	struct job *job, *next;
-
-	for (job = TAILQ_FIRST(&j->running); job; job = next) {
-		next = TAILQ_NEXT(job, link);
-		if (job->waits && !job->over)
-			job_start(job);
-	}
+	event_del(j->retry);
+	fair_queue_release(&j->queue);
+	job_queue_begin(j);
 }
 
 void job_queue_update(struct job_queue *j)
@@ -217,7 +240,7 @@ void job_queue_stop(struct job_queue *j)
 	build_ids_stop(j->build_ids);
 	for (job = TAILQ_FIRST(&j->running); job; job = next) {
 		next = TAILQ_NEXT(job, link);
-		if ((job->fd < 0 && !job->waits) || job->over)
+		if (job->fd < 0 || job->over)
 			continue;
 		job->snapshot->attempts--;
 		job_fail(job, true, "csightd ended");
@@ -227,19 +250,23 @@ void job_queue_stop(struct job_queue *j)
 
 struct job_queue *job_queue_free(struct job_queue *j)
 {
+	struct fair_item turn;
+	struct snapshot *s;
+
 	if (!j)
 		return NULL;
 	assert(TAILQ_EMPTY(&j->running));
-	while (!fair_queue_empty(&j->queue)) {
-		struct fair_item turn;
-
-		snapshot_unref(job_queue_pop(j, &turn));
+	fair_queue_release(&j->queue);
+	while ((s = job_queue_pop(j, &turn))) {
+		snapshot_unref(s);
 		fair_queue_charge(&j->queue, &turn, 0);
 	}
 	fair_queue_done(&j->queue);
 	build_ids_free(j->build_ids);
 	decode_server_free(j->decoder);
 	symbol_cache_free(j->symbol_cache);
+	if (j->retry)
+		event_free(j->retry);
 	if (j->child)
 		event_free(j->child);
 	free(j);

@@ -375,23 +375,6 @@ static void prepare_ran(struct work *w)
 		job_conclude(job);
 		return;
 	}
-	job_start(job);
-}
-
-void job_start(struct job *job)
-{
-	struct spool_refusal why = { 0 };
-	int rc = job_budget_begin(&job->budget, job->snapshot, job->snapshot->size, &why);
-
-	/* Claims of snapshots that are being written are upper bounds: room may become free. */
-	job->waits = rc == -EAGAIN || (rc < 0 && spool_unwritten(job->jobs->o.spool) > 0);
-	if (job->waits)
-		return;
-	if (rc < 0) {
-		job_fail(job, false, "there is no room in the spool for the result of its decode: %s", why.reason.text);
-		job_conclude(job);
-		return;
-	}
 	job->began_ns = now_ns(CLOCK_MONOTONIC);
 	job->rc = start_child(job);
 	if (job->rc < 0) {
@@ -402,15 +385,34 @@ void job_start(struct job *job)
 	spool_report(job->jobs->o.spool, job->snapshot, SNAPSHOT_PROGRESSED);
 }
 
-void job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn)
+/* Returns whether a decode that got no room may get it later. Claims of what is being written are upper bounds. */
+static bool may_wait(const struct job_queue *j, const struct snapshot *s, int rc, const struct spool_refusal *why)
+{
+	if (rc == 0 ||
+	    (s->waits_ns && now_ns(CLOCK_MONOTONIC) - s->waits_ns > j->o.settings->job_timeout * 1000000000u))
+		return false;
+	if (rc == -EDQUOT && !why->limit.machine)
+		return spool_room_writing(j->o.spool, s->owner);
+	return rc == -EAGAIN || spool_unwritten(j->o.spool) > 0;
+}
+
+bool job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn)
 {
 	struct job *job = calloc(1, sizeof(*job));
+	struct spool_refusal why = { 0 };
+	int rc;
 
 	if (!job) {
 		fair_queue_charge(&j->queue, turn, 0);
 		job_queue_give_up(j, s, "out of memory");
-		return;
+		return true;
 	}
+	rc = job_budget_begin(&job->budget, s, s->size, &why);
+	if (turn->flow && may_wait(j, s, rc, &why)) {
+		free(job);
+		return false;
+	}
+	counters_add_wait(&j->o.counters->decode, s->queued_ns);
 	job->jobs = j;
 	job->snapshot = snapshot_ref(s);
 	job->turn = *turn;
@@ -424,6 +426,13 @@ void job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn)
 	snapshot_move(s, SNAPSHOT_DECODING);
 	s->attempts++;
 	s->done = s->total = 0;
+	if (rc < 0) {
+		job_fail(job, false, "there is no room in the spool for the result of its decode: %s",
+			 rc == -EAGAIN ? "what is being removed takes too long" : why.reason.text);
+		job_conclude(job);
+		return true;
+	}
 	job->state_text = snapshot_state_text(s, SNAPSHOT_DECODING);
 	workqueue_submit_for(j->o.spool_queue, &job->prepare, job_owner(job));
+	return true;
 }

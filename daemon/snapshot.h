@@ -71,6 +71,7 @@ struct snapshot {
 	struct charge stored, waiting;
 	struct fair_item turn; /* place in the queue of decodes (job.h) */
 	uint64_t queued_ns;    /* CLOCK_MONOTONIC time when it was queued for its decode */
+	uint64_t waits_ns;     /* CLOCK_MONOTONIC time since when it waits for room for its decode; 0: it does not */
 	/* The mapped files, one for each image of snapshot.json; none after a restart of the daemon. */
 	struct target_file **files;
 	size_t n_files;

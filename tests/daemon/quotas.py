@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: MIT
 """What users get of csightd's resources while others want all of them. Needs root, which acts as each of them.
 
-usage: quotas.py SOCKET DAEMON SPOOL CASE      prints the facts as JSON; DAEMON is its process
+usage: quotas.py SOCKET DAEMON SPOOL CASE [CONFIGURATION]      prints the facts as JSON; DAEMON is its process
 """
 import json, os, signal, socket, sys, time
 
 import attacks
 from attacks import Client, Program, call, end, start
 
-ANNA, BERT = 61001, 61002
+ANNA, BERT, CARL = 61001, 61002, 61003
 MiB = 1 << 20
 
 
@@ -142,6 +142,32 @@ def case_full(path, daemon, spool):
             **facts}
 
 
+def case_refused(path, daemon, spool, config):
+    """A decode of Anna gets no room, since her quota is used up, while one of Bert runs and one of Carl waits."""
+    uids = [BERT, ANNA, CARL]
+    ps = [program(path, uid, rings=1, ring_size=MiB, bytes_each=64 << 10) for uid in uids]
+    with open("/proc/%d/task/%d/children" % (daemon, daemon)) as f:
+        server = int(f.read().split()[0])
+    os.kill(server, signal.SIGSTOP)
+    try:
+        errors = [call_as(uid, path, "Snapshot", {"pid": p["pid"], "noWait": True}).get("error")
+                  for uid, (_, p) in zip(uids, ps)]
+        with open(config, "w") as f:
+            f.write("jobs = 2\n[User %d]\nspool-per-user = 64K\n" % ANNA)
+        errors.append(call(path, "Reload").get("error"))
+        until = time.monotonic() + 60
+        while snapshots(path, CARL)[0]["state"] == "queued" and time.monotonic() < until:
+            time.sleep(0.02)
+        states = [snapshots(path, uid)[0]["state"] for uid in uids]
+    finally:
+        os.kill(server, signal.SIGCONT)
+    settled(path)
+    after = [snapshots(path, uid)[0] for uid in uids]
+    for p, _ in ps:
+        end(p)
+    return {"errors": errors, "states": states, "after": [s["state"] for s in after], "reason": after[1].get("reason")}
+
+
 def case_removed(path, daemon, spool):
     """Anna removes a snapshot whose trace she has open."""
     a, anna = program(path, ANNA, rings=1, ring_size=4 * MiB, bytes_each=4 * MiB)
@@ -240,4 +266,4 @@ def case_subuids(path, daemon, spool):
 
 if __name__ == "__main__":
     socket_path, daemon_pid, spool_path, case = sys.argv[1:5]
-    print(json.dumps(globals()["case_" + case](socket_path, int(daemon_pid), spool_path)))
+    print(json.dumps(globals()["case_" + case](socket_path, int(daemon_pid), spool_path, *sys.argv[5:])))

@@ -43,6 +43,32 @@ static void test_one_job(uint64_t cost)
 	fair_queue_done(&q);
 }
 
+/* An item that cannot be done stays its user's next one, costs nothing, and holds up no other user. */
+static void test_put_back(void)
+{
+	struct fair_item anna[3], bert[2];
+	struct fair_queue q;
+
+	fair_queue_init(&q);
+	push(&q, anna, 3, ANNA);
+	push(&q, bert, 2, BERT);
+	CHECK(fair_queue_pop(&q) == &anna[0]);
+	fair_queue_put_back(&q, &anna[0]);
+	CHECK_EQ(fair_queue_count(&q, ANNA), 3);
+	for (int n = 0; n < 2; n++) {
+		CHECK(fair_queue_pop(&q) == &bert[n]);
+		fair_queue_charge(&q, &bert[n], 7);
+	}
+	CHECK(fair_queue_pop(&q) == NULL && !fair_queue_empty(&q));
+	fair_queue_release(&q);
+	for (int n = 0; n < 3; n++) {
+		CHECK(fair_queue_pop(&q) == &anna[n]);
+		fair_queue_charge(&q, &anna[n], 7);
+	}
+	CHECK(fair_queue_empty(&q) && TAILQ_EMPTY(&q.flows));
+	fair_queue_done(&q);
+}
+
 /* Two run at a time, and a user who has one that runs does not get the second place while another waits. */
 static void test_two_places(void)
 {
@@ -168,6 +194,7 @@ int main(void)
 {
 	test_one_job(1);
 	test_one_job(1000000);
+	test_put_back();
 	test_two_places();
 	test_urgent();
 	for (unsigned seed = 1; seed <= 3; seed++)
