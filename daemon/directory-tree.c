@@ -10,6 +10,11 @@
 
 enum { DEPTH_MAX = 4 };
 
+uint64_t directory_tree_room(uint64_t size)
+{
+	return (size / DIRECTORY_TREE_BLOCK + 1) * DIRECTORY_TREE_BLOCK;
+}
+
 int directory_tree_unlink(int dir, const char *name)
 {
 	int fd = openat(dir, name, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -18,7 +23,7 @@ int directory_tree_unlink(int dir, const char *name)
 	return unlinkat(dir, name, 0) < 0 ? -errno : 0;
 }
 
-/* Adds the sizes of the files beneath a directory to *size, or removes the tree. depth: of directories below it. */
+/* Adds the room of a directory and of all beneath it to *size, or removes the tree. depth: of directories below it. */
 static int walk_tree(int parent, const char *name, bool removing, unsigned depth, uint64_t *size)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc = 0;
@@ -30,6 +35,7 @@ static int walk_tree(int parent, const char *name, bool removing, unsigned depth
 		closep(&fd);
 		return rc;
 	}
+	*size += directory_tree_room(0);
 	while (rc == 0 && (e = readdir(dir))) {
 		struct stat st;
 
@@ -42,7 +48,7 @@ static int walk_tree(int parent, const char *name, bool removing, unsigned depth
 		else if (removing)
 			rc = directory_tree_unlink(fd, e->d_name);
 		else
-			*size += (uint64_t)st.st_size;
+			*size += directory_tree_room((uint64_t)st.st_size);
 	}
 	if (rc == 0 && removing && unlinkat(parent, name, AT_REMOVEDIR) < 0)
 		rc = -errno;

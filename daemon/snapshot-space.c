@@ -6,6 +6,7 @@
 
 #include "daemon/capture/process/file-identity.h"
 #include "daemon/capture/process/proc-dir.h"
+#include "daemon/directory-tree.h"
 #include "daemon/snapshot-space.h"
 #include "lib/base/util.h"
 
@@ -24,7 +25,7 @@ static uint64_t image_need(const struct snapshot_writer *sw, const struct code_i
 	if (file && file_identify(file->fd, &id) == 0 && id.links == 0 && id.size <= SNAPSHOT_COPY_FILE_MAX &&
 	    *copied + id.size <= SNAPSHOT_COPY_ALL_MAX) {
 		*copied += id.size;
-		need += id.size;
+		need += directory_tree_room(id.size);
 	}
 	return need;
 }

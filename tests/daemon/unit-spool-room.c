@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* daemon/spool-room.c: which snapshots are removed to make room, in which order, for whom, and what is refused. */
 #include <event2/event.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "daemon/directory-tree.h"
 #include "daemon/spool-room.h"
 #include "daemon/spool.h"
+#include "lib/base/io.h"
 #include "lib/base/log.h"
 #include "lib/base/util.h"
 #include "tests/unit.h"
@@ -323,6 +326,22 @@ static void test_many(void)
 	total = 120;
 }
 
+/* What small files take is charged, too: blocks, and directories. */
+static void test_small_files(void)
+{
+	char path[64] = "/tmp/csight-room-XXXXXX";
+	const char *dir = mkdtemp(path);
+	_cleanup_close_ int fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	uint64_t size = 0;
+
+	CHECK(fd >= 0 && mkdirat(fd, "code", 0700) == 0);
+	CHECK_EQ(io_write_file(fd, "code/a", "x", 1, 0600), 0);
+	CHECK_EQ(io_write_file(fd, "b", "", 0, 0600), 0);
+	CHECK_EQ(directory_tree_size(fd, &size), 0);
+	CHECK_EQ(size, 4 * 4096);
+	CHECK_EQ(directory_tree_remove(AT_FDCWD, path), 0);
+}
+
 int main(void)
 {
 	log_setup("unit-spool-room", LOG_WARNING);
@@ -334,5 +353,6 @@ int main(void)
 	test_kept();
 	test_kept_beyond();
 	test_many();
+	test_small_files();
 	return unit_end();
 }
