@@ -15,7 +15,7 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
-enum { CLIENTS_MAX = 16, REQUEST_MAX = 8192, PATIENCE_MS = 200, SEND_SECONDS = 30, IDLE_SECONDS = 5 };
+enum { CLIENTS_MAX = 16, REQUEST_MAX = 8192, PATIENCE_MS = 200, SEND_SECONDS = 30, IDLE_SECONDS = 5, ESTABLISHED = 1 };
 
 struct http_client {
 	int fd; /* -1: the entry is free */
@@ -146,21 +146,29 @@ static int http_client_read(const struct http_server *s, struct http_client *v, 
 
 /*
  * True if the other end of a connection on this machine belongs to this user, as the kernel's table of sockets says.
- * The secret may have become known to other users, from a log or a screen.
+ * The secret may have become known to other users, from a log or a screen. Only an established connection that a
+ * process has open counts: the kernel gives all others to root. The peer may have connections from its address and port
+ * to the same port of other addresses.
  */
-static bool same_user(uint16_t port, const struct sockaddr_in *peer)
+static bool same_user(int fd, const struct sockaddr_in *peer)
 {
+	struct sockaddr_in own = { 0 };
+	socklen_t size = sizeof(own);
 	_cleanup_fclose_ FILE *table = fopen("/proc/net/tcp", "re");
 	_cleanup_free_ char *line = NULL;
 	size_t room = 0;
 
+	if (getsockname(fd, (struct sockaddr *)&own, &size) < 0)
+		return false;
 	while (table && getline(&line, &room, table) > 0) {
-		unsigned from, from_port, to_port, state, uid;
+		unsigned from, from_port, to, to_port, state, uid;
+		unsigned long inode;
 
-		if (sscanf(line, " %*u: %x:%x %*x:%x %x %*x:%*x %*x:%*x %*x %u", &from, &from_port, &to_port, &state,
-			   &uid) == 5 &&
-		    from == peer->sin_addr.s_addr && from_port == ntohs(peer->sin_port) && to_port == port)
-			return uid == geteuid();
+		if (sscanf(line, " %*u: %x:%x %x:%x %x %*x:%*x %*x:%*x %*x %u %*u %lu", &from, &from_port, &to,
+			   &to_port, &state, &uid, &inode) == 7 &&
+		    state == ESTABLISHED && from == peer->sin_addr.s_addr && from_port == ntohs(peer->sin_port) &&
+		    to == own.sin_addr.s_addr && to_port == ntohs(own.sin_port))
+			return inode != 0 && uid == geteuid();
 	}
 	return false;
 }
@@ -171,7 +179,7 @@ static void http_server_accept(const struct http_server *s, struct http_client *
 	socklen_t size = sizeof(peer);
 	int fd = accept4(s->fd, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (fd >= 0 && !same_user(s->port, &peer))
+	if (fd >= 0 && !same_user(fd, &peer))
 		closep(&fd);
 
 	for (size_t i = 0; fd >= 0 && i < CLIENTS_MAX; i++)
