@@ -137,6 +137,23 @@ static int open_perf_directory(struct file_decode *d, const char *name)
 	return check_file_type(d, name);
 }
 
+/* Opens a file of a directory, which another user may have made. -ENOENT is not explained. */
+static int open_part(struct file_decode *d, const char *part, const char *name, int *ret)
+{
+	int rc = io_open_beneath(d->finder.dir, part, ret);
+
+	return rc == 0 || rc == -ENOENT ? rc
+					: set_error(d, rc, "cannot open %s of %.700s: %s", part, name,
+						    rc == -EINVAL ? "it is not a regular file" : strerror(-rc));
+}
+
+static int open_trace(struct file_decode *d, const char *name)
+{
+	int rc = open_part(d, "trace.perf.data", name, &d->input);
+
+	return rc == -ENOENT ? set_failure(d, "open trace.perf.data of", name, rc) : rc;
+}
+
 static int open_snapshot_directory(struct file_decode *d, const char *name)
 {
 	_cleanup_free_ char *text = NULL;
@@ -150,16 +167,13 @@ static int open_snapshot_directory(struct file_decode *d, const char *name)
 	rc = read_snapshot(d, name, text, size);
 	if (rc != 0)
 		return rc;
-	d->input = openat(d->finder.dir, "trace.perf.data", O_RDONLY | O_CLOEXEC);
-	if (d->input < 0)
-		return set_failure(d, "open trace.perf.data of", name, -errno);
-	d->code = openat(d->finder.dir, "code/bytes", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (d->code < 0 && errno != ENOENT)
-		return set_failure(d, "open code/bytes of", name, -errno);
-	d->jitdump = openat(d->finder.dir, "code/jitdump", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (d->jitdump < 0 && errno != ENOENT)
-		return set_failure(d, "open code/jitdump of", name, -errno);
-	return 0;
+	rc = open_trace(d, name);
+	if (rc < 0)
+		return rc;
+	rc = open_part(d, "code/bytes", name, &d->code);
+	if (rc == 0 || rc == -ENOENT)
+		rc = open_part(d, "code/jitdump", name, &d->jitdump);
+	return rc == -ENOENT ? 0 : rc;
 }
 
 /* Opens a snapshot directory of csightd (snapshot.json), an Arm snapshot (snapshot.ini), or one of perf (data). */
@@ -222,12 +236,6 @@ int file_decode_check(struct file_decode *d)
 		    "perf.data file (csight show, report, grep, diff, open, and export of calls read stores)",
 		    d->name);
 	return 0;
-}
-
-static int open_trace(struct file_decode *d, const char *name)
-{
-	d->input = openat(d->finder.dir, "trace.perf.data", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	return d->input < 0 ? set_failure(d, "open trace.perf.data of", name, -errno) : 0;
 }
 
 /* Unpacks a bundle, and opens it as the snapshot directory that it is made of, or its perf.data file. */

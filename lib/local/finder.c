@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/decoder/debug-places.h"
 #include "lib/local/bundle.h"
@@ -48,16 +49,6 @@ static void add_candidate(struct finder *f, const char *fmt, ...)
 	va_end(args);
 	if (n >= 0)
 		f->paths[f->n_paths++] = path;
-}
-
-/* Opens a captured copy of a file. The name must not lead out of the snapshot's directory. */
-static int open_snapshot_copy(const struct finder *f, const char *file)
-{
-	if (file[0] == '/' || strstr(file, "..")) {
-		errno = EINVAL;
-		return -1;
-	}
-	return openat(f->dir, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 }
 
 /* Returns the build-id of a request, or "" if it is invalid: it comes from a trace and becomes part of a path. */
@@ -231,14 +222,15 @@ int finder_open(struct finder *f, const struct decoder_event *q, char *ret_reaso
 	size_t number;
 	json_object *known = q->debug || !f->snapshot ? NULL : decoder_find_image(f->snapshot, q, &number);
 	const char *file, *missing;
-	int fd, error = ENOENT;
+	int fd, rc, error = ENOENT;
 	uint64_t recorded;
 	struct stat st;
 
 	f->opened = NULL;
 	if (known && json_get_str(known, "file", &file) == 0) {
-		fd = q->attempt ? -1 : open_snapshot_copy(f, file);
-		return fd < 0 ? set_reason(ret_reason, size, strerror(errno)) : fd;
+		/* A captured copy. The name must not lead out of the snapshot's directory. */
+		rc = q->attempt ? -ENOENT : io_open_beneath(f->dir, file, &fd);
+		return rc < 0 ? set_reason(ret_reason, size, strerror(-rc)) : fd;
 	}
 	if (known && json_get_str(known, "missing", &missing) == 0 && !*checked_build_id(q))
 		return set_reason(ret_reason, size, missing);
