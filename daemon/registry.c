@@ -206,7 +206,7 @@ static int register_program(struct registrant *g, int memfd)
 		discard_fds(g, &memfd, 1);
 		return -EPERM;
 	}
-	rc = emu_source_new(memfd, g->peer.uid, about, &source);
+	rc = emu_source_new(memfd, about, &source);
 	if (rc < 0)
 		return rc;
 	info.parent = (pid_t)about->parent;

@@ -518,6 +518,17 @@ static void on_ended(evutil_socket_t fd, short what, void *data)
 	target_unref(t);
 }
 
+/* Root is limited by what the machine has. */
+static struct capture_share share_of(const struct target *t)
+{
+	struct ledger *l = t->all->o.ledger;
+	uid_t account = ledger_owner(l, t->owner);
+
+	return (struct capture_share){ .account = account,
+				       .rings = account ? ledger_limit(l, account, LEDGER_RINGS) : LEDGER_UNLIMITED,
+				       .divided = account && t->all->o.settings->system };
+}
+
 static int charge_target(struct target *t, const struct target_info *info, struct capture_source *source,
 			 struct ledger_refusal *ret_refusal)
 {
@@ -558,6 +569,7 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 	t->owner = info->owner;
 	t->gid = info->gid;
 	t->armed_time = now_ns(CLOCK_REALTIME);
+	source->share = share_of(t);
 	ring_init(&t->ring, info->pid, source);
 	t->pidfd = (int)syscall(SYS_pidfd_open, info->pid, 0);
 	if (t->pidfd < 0) {
@@ -687,17 +699,6 @@ static void state_change_ran(struct work *w)
 	if (t->adopted && r->state == RING_DISARMED && !r->busy && t->listed)
 		target_list_remove(t->all, t);
 	target_unref(t);
-}
-
-/* Root is limited by what the machine has. */
-static struct capture_share share_of(const struct target *t)
-{
-	struct ledger *l = t->all->o.ledger;
-	uid_t account = ledger_owner(l, t->owner);
-
-	return (struct capture_share){ .account = account,
-				       .rings = account ? ledger_limit(l, account, LEDGER_RINGS) : LEDGER_UNLIMITED,
-				       .divided = account && t->all->o.settings->system };
 }
 
 static void state_change_begin(struct ring_op *op)

@@ -31,7 +31,7 @@ struct capture_share {
 /* One source of trace: a target of a backend. A backend embeds this as the first member of its own struct. */
 struct capture_source {
 	const struct capture_ops *ops;
-	struct capture_share share; /* set before arm() */
+	struct capture_share share; /* set by target_new(), and before arm() */
 };
 
 /* What a ring keeps: its newest trace, or the first, after which recording stops. ANY: the default, or what there is.

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "daemon/capture/emu/emu.h"
+#include "daemon/capture/emu/patience.h"
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
@@ -46,7 +47,7 @@ static struct capture_source *program(void)
 	slots = (struct emu_slot *)(map + header->slots_offset);
 	for (uint32_t n = 0; n < RINGS; n++)
 		slots[n] = (struct emu_slot){ .tid = n + 1, .serial = 1, .head = RING };
-	if (emu_source_new(fd, 1000, about, &s) < 0)
+	if (emu_source_new(fd, about, &s) < 0)
 		exit(1);
 	free(about);
 	return s;
@@ -105,6 +106,30 @@ static void test_threads(void)
 	munmap(map, TOTAL);
 }
 
+/* A thread that does not obey a freeze costs the account that the source is charged to, and no other. */
+static void test_patience(void)
+{
+	const uid_t account = 1234600501;
+	struct capture_source *s = program();
+	struct capture_limits limits;
+	struct capture_copy *c = NULL;
+	uint64_t now = now_ns(CLOCK_MONOTONIC), second = 1000000000, trace, log;
+
+	s->share.account = account;
+	patience_spend(account, now, second / 50 * 49);
+	CHECK_EQ(patience_left(account, now), second / 50);
+	atomic_store(&slots[0].state, EMU_RUNNING);
+	s->ops->copy_max(s, &trace, &log);
+	limits = (struct capture_limits){ trace, log };
+	CHECK_EQ(s->ops->copy(s, true, &limits, &c), 0);
+	CHECK(patience_left(account, now) < second / 50);
+	CHECK_EQ(patience_left(account + 1, now), second);
+	CHECK_EQ(patience_left(0, now), second);
+	capture_copy_free(c);
+	s->ops->free(s);
+	munmap(map, TOTAL);
+}
+
 static void test_log(void)
 {
 	struct capture_source *s = program();
@@ -137,6 +162,7 @@ static void test_log(void)
 int main(void)
 {
 	test_threads();
+	test_patience();
 	test_log();
 	return unit_end();
 }

@@ -156,7 +156,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (first) {
 		limit = (size_t)(data[0] + 1) << 10;
 		lay_out(rewriter.map, data + 4, first);
-		rc = emu_source_new(fd, UID, about, &s);
+		rc = emu_source_new(fd, about, &s);
 		if (rc == 0) {
 			fuzz_require(strlen(about->name) <= EMU_NAME_SIZE && about->arguments_size <= EMU_CMDLINE_SIZE);
 			look(s);

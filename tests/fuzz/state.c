@@ -297,7 +297,7 @@ static void enter(size_t i, uint8_t how)
 	for (size_t w = 0; w < EMU_WATCHES_MAX; w++)
 		watching->counts[w] = (struct emu_watch_count){ HITS, HITS, HITS };
 	munmap(map, RINGS);
-	fuzz_require(emu_source_new(fd, info.uid, about, &source) == 0);
+	fuzz_require(emu_source_new(fd, about, &source) == 0);
 	free(about);
 	if (target_new(d.targets, &info, source, &t, &why) < 0)
 		return;

@@ -19,7 +19,6 @@
 struct emu_source {
 	struct capture_source base;
 	int memfd;
-	uid_t uid;
 	struct emu_header *map;
 	uint32_t n_rings, slot_size;
 	uint64_t watching_offset, slots_offset, log_offset, log_size, rings_offset, ring_size;

@@ -105,11 +105,12 @@ static bool thread_obeyed(const struct emu_source *s, uint32_t n)
 	       obeyed(s, &raw);
 }
 
-/* Waits until all threads have obeyed, or the owner's patience is spent: callers check each slot. */
+/* Waits until all threads have obeyed, or the patience for the account is spent: callers check each slot. */
 static void wait_obeyed(const struct emu_source *s)
 {
 	_cleanup_free_ uint8_t *slots = NULL;
-	uint64_t begin = now_ns(CLOCK_MONOTONIC), now = begin, end = begin + patience_left(s->uid, begin);
+	uid_t account = s->base.share.account;
+	uint64_t begin = now_ns(CLOCK_MONOTONIC), now = begin, end = begin + patience_left(account, begin);
 	unsigned tries = 0;
 
 	if (emu_copy_slots(s, &slots) < 0)
@@ -120,7 +121,7 @@ static void wait_obeyed(const struct emu_source *s)
 
 			now = now_ns(CLOCK_MONOTONIC);
 			if (now > end) {
-				patience_spend(s->uid, now, now - begin);
+				patience_spend(account, now, now - begin);
 				return;
 			}
 			/* Most threads obey within a basic block or two; sleeping pays off only after that. */

@@ -92,7 +92,7 @@ static void write_skip(const struct emu_source *s, uint32_t n, uint64_t skip, ui
 	(void)!pwrite(s->memfd, &serial, sizeof(serial), (off_t)(at + offsetof(struct emu_slot, skip_serial)));
 }
 
-int emu_source_new(int memfd, uid_t uid, struct emu_about *ret_about, struct capture_source **ret)
+int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source **ret)
 {
 	_cleanup_close_ int fd = memfd;
 	_cleanup_free_ struct emu_header *h = malloc(sizeof(*h));
@@ -124,7 +124,6 @@ int emu_source_new(int memfd, uid_t uid, struct emu_about *ret_about, struct cap
 		return -ENOMEM;
 	s->base.ops = &emu_capture;
 	s->memfd = TAKE_FD(fd);
-	s->uid = uid;
 	s->n_rings = h->n_rings;
 	s->slot_size = h->slot_size;
 	s->watching_offset = h->watching_offset;

@@ -17,10 +17,10 @@ struct emu_about {
 };
 
 /*
- * Creates a source from the memfd of a program of a user, and arms it, unless an earlier daemon disarmed it. Owns memfd
+ * Creates a source from the memfd of a program, and arms it, unless an earlier daemon disarmed it. Owns memfd
  * from then on, also on failure. -EPERM: not sealed; -EBADMSG: invalid header; -EPROTONOSUPPORT: unknown version;
  * -EFBIG: too large; -EMEDIUMTYPE: not plain shared memory.
  */
-int emu_source_new(int memfd, uid_t uid, struct emu_about *ret_about, struct capture_source **ret);
+int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source **ret);
 
 #endif

@@ -4,52 +4,43 @@
 #include "daemon/capture/emu/patience.h"
 #include "lib/base/util.h"
 
-enum { OWNERS = 64, SUBORDINATE_BITS = 16 };
+enum { ACCOUNTS = 64 };
 
 static const uint64_t budget_ns = 1000000000, period_ns = 10000000000, least_ns = 10000000;
 
-/* What an owner has spent in the current period. */
-struct account {
-	uint32_t owner;
+/* What an account has spent in the current period. */
+struct spending {
+	uid_t account;
 	uint64_t since, spent;
 };
 
-/* A small cache: an owner whose account is replaced has the whole budget again. */
-static struct account accounts[OWNERS];
+/* A small cache: an account whose entry is replaced has the whole budget again. */
+static struct spending entries[ACCOUNTS];
 
-/* A user has up to 65536 subordinate uids (subuid(5)), which share one budget. */
-static uint32_t owner_of(uid_t uid)
+/* Returns the entry of an account in its current period; that which was used least recently, if it has none. */
+static struct spending *find_entry(uid_t account, uint64_t now)
 {
-	return uid >> SUBORDINATE_BITS ? uid >> SUBORDINATE_BITS | 1u << 31 : uid;
-}
+	struct spending *e = &entries[0];
 
-/* Returns the account of a user in its current period; that of the owner who spent least recently, if it has none. */
-static struct account *find_account(uid_t uid, uint64_t now)
-{
-	uint32_t owner = owner_of(uid);
-	struct account *a = &accounts[0];
-
-	for (unsigned i = 0; i < OWNERS; i++) {
-		if (accounts[i].since && accounts[i].owner == owner) {
-			a = &accounts[i];
+	for (unsigned i = 0; i < ACCOUNTS; i++) {
+		if (entries[i].since && entries[i].account == account) {
+			e = &entries[i];
 			break;
 		}
-		if (accounts[i].since < a->since)
-			a = &accounts[i];
+		if (entries[i].since < e->since)
+			e = &entries[i];
 	}
-	if (a->owner != owner || !a->since || now - a->since > period_ns)
-		*a = (struct account){ owner, now, 0 };
-	return a;
+	if (e->account != account || !e->since || now - e->since > period_ns)
+		*e = (struct spending){ account, now, 0 };
+	return e;
 }
 
-uint64_t patience_left(uid_t uid, uint64_t now)
+uint64_t patience_left(uid_t account, uint64_t now)
 {
-	const struct account *a = find_account(uid, now);
-
-	return MAX(budget_ns - MIN(budget_ns, a->spent), least_ns);
+	return budget_ns - MIN(budget_ns - least_ns, find_entry(account, now)->spent);
 }
 
-void patience_spend(uid_t uid, uint64_t now, uint64_t ns)
+void patience_spend(uid_t account, uint64_t now, uint64_t ns)
 {
-	find_account(uid, now)->spent += ns;
+	find_entry(account, now)->spent += ns;
 }
