@@ -77,16 +77,6 @@ static int open_image(const struct opener_file *f, struct reason *why)
 	return TAKE_FD(fd);
 }
 
-/* The decoder is not trusted: it gets no other files of the owner than such as may be debug files. */
-static bool is_elf_file(int fd)
-{
-	struct file_identity is;
-	char start[4];
-
-	return file_identify(fd, &is) == 0 && is.regular && io_pread(fd, start, sizeof(start), 0) == sizeof(start) &&
-	       memcmp(start, "\177ELF", sizeof(start)) == 0;
-}
-
 /* Finds the cache directory of the owner's debuginfod clients. Returns false if it is unknown. */
 static bool find_cache(uid_t uid, char *ret, size_t size)
 {
@@ -112,7 +102,7 @@ static int open_debug(const struct opener_file *f, const char *cache, struct rea
 	for (size_t n = 0; n < places.n; n++) {
 		_cleanup_close_ int fd = open_path(places.paths[n]);
 
-		if (fd >= 0 && is_elf_file(fd) && skip-- == 0)
+		if (fd >= 0 && io_is_elf(fd) && skip-- == 0)
 			return TAKE_FD(fd);
 	}
 	return reason_set(why, -ENOENT, "there is no such file");

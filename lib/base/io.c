@@ -128,6 +128,13 @@ int io_open_beneath(int dirfd, const char *name, int *ret_fd)
 	return 0;
 }
 
+bool io_is_elf(int fd)
+{
+	char start[4];
+
+	return io_pread(fd, start, sizeof(start), 0) == sizeof(start) && memcmp(start, "\177ELF", sizeof(start)) == 0;
+}
+
 int io_read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *ret_size)
 {
 	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

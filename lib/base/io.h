@@ -3,6 +3,7 @@
 #ifndef CSIGHT_IO_H
 #define CSIGHT_IO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -23,6 +24,9 @@ ssize_t io_pread(int fd, void *ret, size_t size, uint64_t at);
  * -ELOOP.
  */
 int io_open_beneath(int dirfd, const char *name, int *ret_fd);
+
+/* True for a file that begins as ELF files do. Decoders are not trusted, and get no other private files by path. */
+bool io_is_elf(int fd);
 
 /* Reads a whole regular file of at most limit bytes and appends a NUL, which is not counted; the caller frees *ret. */
 int io_read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *ret_size);

@@ -119,6 +119,11 @@ static bool is_kernel(const struct decoder_event *q)
 	return strncmp(q->path, "[kernel", 7) == 0;
 }
 
+static bool is_kallsyms(const struct decoder_event *q)
+{
+	return is_kernel(q) && q->debug && strcmp(q->debug, "kallsyms") == 0;
+}
+
 static void ask_servers(struct finder *f, const char *id)
 {
 	char path[PATH_MAX];
@@ -164,7 +169,7 @@ static void gather_debug_candidates(struct finder *f, const struct decoder_event
 	int dir = slash ? (int)(slash - path) : 0;
 
 	forget_candidates(f);
-	if (is_kernel(q) && strcmp(link, "kallsyms") == 0) {
+	if (is_kallsyms(q)) {
 		add_kernel_names(f);
 		return;
 	}
@@ -189,26 +194,46 @@ static void gather_debug_candidates(struct finder *f, const struct decoder_event
 		add_candidate(f, "%s", places.paths[i]);
 }
 
-/* Opens the next candidate that is a regular file. O_NONBLOCK, since a recorded path may name a FIFO or device. */
-static int open_next_candidate(struct finder *f, int *ret_error)
+/*
+ * Returns 0 or an errno. A decoder that a hostile trace has taken over could copy what it gets into its output: it gets
+ * no private file but ELF files. Code without such a header may be mapped, too; and kallsyms is a text.
+ */
+static int check_candidate(int fd, const struct decoder_event *q)
 {
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return EINVAL;
+	if (is_kallsyms(q) || (!q->debug && st.st_mode & S_IROTH))
+		return 0;
+	return io_is_elf(fd) ? 0 : ENOEXEC;
+}
+
+/* Opens the next candidate that may be it. O_NONBLOCK, since a recorded path may name a FIFO or device. */
+static int open_next_candidate(struct finder *f, const struct decoder_event *q, int *ret_error)
+{
+	int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (is_kallsyms(q) ? O_NOFOLLOW : 0);
+
 	while (f->next < f->n_paths) {
 		const char *path = f->paths[f->next++];
-		int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-		struct stat st;
+		int fd = open(path, flags);
 
-		if (fd < 0) {
-			*ret_error = errno;
-			continue;
-		}
-		if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+		*ret_error = fd < 0 ? errno : check_candidate(fd, q);
+		if (*ret_error == 0) {
 			f->opened = path;
 			return fd;
 		}
-		close(fd);
-		*ret_error = EINVAL;
+		if (fd >= 0)
+			close(fd);
 	}
 	return -1;
+}
+
+static const char *reason_of(int error)
+{
+	return error == EINVAL    ? "not a regular file"
+	       : error == ENOEXEC ? "neither an ELF file nor readable by all users"
+				  : strerror(error);
 }
 
 static int set_reason(char *ret_reason, size_t size, const char *why)
@@ -242,16 +267,16 @@ int finder_open(struct finder *f, const struct decoder_event *q, char *ret_reaso
 		(q->debug ? gather_debug_candidates : gather_image_candidates)(f, q);
 	f->index = (int64_t)q->index + 1;
 	f->debug = q->debug;
-	fd = open_next_candidate(f, &error);
+	fd = open_next_candidate(f, q, &error);
 	if (fd < 0 && *checked_build_id(q)) {
 		/* The servers are asked once for each image. */
 		if (!f->asked && f->fetch)
 			ask_servers(f, q->build_id);
 		f->asked = true;
-		fd = open_next_candidate(f, &error);
+		fd = open_next_candidate(f, q, &error);
 	}
 	if (fd < 0)
-		return set_reason(ret_reason, size, error == EINVAL ? "not a regular file" : strerror(error));
+		return set_reason(ret_reason, size, reason_of(error));
 	/* Without a build-id only the recorded size can identify the file. */
 	if (known && !*checked_build_id(q) && json_get_u64(known, "size", &recorded) == 0 && fstat(fd, &st) == 0 &&
 	    (uint64_t)st.st_size != recorded) {
