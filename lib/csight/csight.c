@@ -105,7 +105,15 @@ int csight_check_peer(struct csight *c, int fd, uid_t *ret_uid)
 	return peer.uid != 0 && peer.uid != geteuid() ? -EACCES : 0;
 }
 
-static int connect_daemon(struct csight *c)
+/* end: CLOCK_MONOTONIC ns; 0: none. */
+static int remaining_ms(uint64_t end)
+{
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+	return !end ? -1 : now >= end ? 0 : (int)((end - now + 999999) / 1000000);
+}
+
+static int connect_daemon(struct csight *c, uint64_t end)
 {
 	struct pollfd p = { .events = POLLIN };
 	uid_t uid = (uid_t)-1;
@@ -120,7 +128,7 @@ static int connect_daemon(struct csight *c)
 			return 0;
 		c->stream = varlink_stream_free(c->stream);
 	}
-	rc = varlink_connect(c->socket, &c->stream);
+	rc = varlink_connect(c->socket, remaining_ms(end), &c->stream);
 	if (rc == 0)
 		rc = csight_check_peer(c, varlink_stream_fd(c->stream), &uid);
 	if (rc == 0)
@@ -167,16 +175,9 @@ static int report_progress(struct csight *c, const struct csight_request *q, jso
 	return csight_set_error(c, -ECANCELED, "the wait was cancelled; csightd continues");
 }
 
-/* end: CLOCK_MONOTONIC ns; 0: none. */
-static int remaining_ms(uint64_t end)
-{
-	uint64_t now = now_ns(CLOCK_MONOTONIC);
-
-	return !end ? -1 : now >= end ? 0 : (int)((end - now + 999999) / 1000000);
-}
-
 /* Connects again and repeats a call whose connection was closed without a reply, as when the daemon is restarted. */
-static int repeat_call(struct csight *c, const struct csight_request *q, json_object *parameters, int failure)
+static int repeat_call(struct csight *c, const struct csight_request *q, json_object *parameters, uint64_t end,
+		       int failure)
 {
 	static const char *const methods[] = { INTERFACE "Status", INTERFACE "ListTargets", INTERFACE "ListSnapshots",
 					       INTERFACE "GetSnapshot", INTERFACE "Wait" };
@@ -187,7 +188,7 @@ static int repeat_call(struct csight *c, const struct csight_request *q, json_ob
 	if (!harmless || (failure != -EPIPE && failure != -ECONNRESET))
 		return failure;
 	c->stream = varlink_stream_free(c->stream);
-	if (connect_daemon(c) < 0)
+	if (connect_daemon(c, end) < 0)
 		return failure;
 	return varlink_send_call(c->stream, q->method, parameters, q->more);
 }
@@ -205,7 +206,7 @@ int csight_call_method(struct csight *c, struct csight_request q, json_object **
 		end = now_ns(CLOCK_MONOTONIC) + (uint64_t)(c->timeout_ms > 0 ? c->timeout_ms : ANSWER_MS) * 1000000u;
 	if (!parameters && !q.bare)
 		return csight_set_error(c, -ENOMEM, "out of memory");
-	rc = connect_daemon(c);
+	rc = connect_daemon(c, end);
 	if (rc < 0)
 		return rc;
 	rc = varlink_send_call(c->stream, q.method, parameters, q.more);
@@ -214,7 +215,7 @@ int csight_call_method(struct csight *c, struct csight_request q, json_object **
 			rc = varlink_receive(c->stream, remaining_ms(end), &reply, q.ret_fd ? &fd : NULL);
 		if (rc < 0 && !repeated) {
 			repeated = true;
-			rc = repeat_call(c, &q, parameters, rc);
+			rc = repeat_call(c, &q, parameters, end, rc);
 			if (rc == 0)
 				continue;
 		}

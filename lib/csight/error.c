@@ -144,6 +144,10 @@ int csight_set_connect_error(struct csight *c, int rc, uid_t uid)
 		    c->socket, (unsigned)uid);
 	if (rc == -EACCES || rc == -EPERM)
 		return csight_set_error(c, -EACCES, "no permission to connect to %s", c->socket);
+	if (rc == -ETIMEDOUT)
+		return csight_set_error(
+		    c, rc, "cannot connect to %s: the csightd there has not accepted others that wait in time",
+		    c->socket);
 	return csight_set_error(c, -ENOTCONN, "no csightd answers at %s (%s); start csightd, or name another socket",
 				c->socket, strerror(-rc));
 }

@@ -42,7 +42,33 @@ int varlink_stream_wrap(int fd, struct varlink_stream **ret)
 	return 0;
 }
 
-static int connect_stream(const char *path, int flags, struct varlink_stream **ret)
+/* The kernel limits a connect() that waits for room in the peer's queue as it limits sends. */
+static int limit_sends(int fd, uint64_t us)
+{
+	const struct timeval limit = { (time_t)(us / 1000000), (suseconds_t)(us % 1000000) };
+
+	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ? -errno : 0;
+}
+
+static int connect_within(int fd, const struct sockaddr_un *addr, int timeout_ms)
+{
+	uint64_t end = timeout_ms < 0 ? UINT64_MAX : now_ns(CLOCK_MONOTONIC) + (uint64_t)timeout_ms * 1000000u;
+	int rc;
+
+	do {
+		uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+		/* 0 would be no limit. */
+		rc = timeout_ms < 0 ? 0 : limit_sends(fd, now < end ? (end - now) / 1000 + 1 : 1);
+		if (rc == 0 && connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0)
+			rc = -errno;
+	} while (rc == -EINTR);
+	if (timeout_ms < 0)
+		return rc;
+	return rc == -EAGAIN ? -ETIMEDOUT : rc == 0 ? limit_sends(fd, 0) : rc;
+}
+
+static int connect_stream(const char *path, int flags, int timeout_ms, struct varlink_stream **ret)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	_cleanup_close_ int fd = -1;
@@ -54,22 +80,22 @@ static int connect_stream(const char *path, int flags, struct varlink_stream **r
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 	if (fd < 0)
 		return -errno;
-	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
-		return -errno;
-	rc = varlink_stream_wrap(fd, ret);
+	rc = connect_within(fd, &addr, timeout_ms);
+	if (rc == 0)
+		rc = varlink_stream_wrap(fd, ret);
 	if (rc == 0)
 		TAKE_FD(fd);
 	return rc;
 }
 
-int varlink_connect(const char *path, struct varlink_stream **ret)
+int varlink_connect(const char *path, int timeout_ms, struct varlink_stream **ret)
 {
-	return connect_stream(path, 0, ret);
+	return connect_stream(path, 0, timeout_ms, ret);
 }
 
 int varlink_connect_now(const char *path, struct varlink_stream **ret)
 {
-	return connect_stream(path, SOCK_NONBLOCK, ret);
+	return connect_stream(path, SOCK_NONBLOCK, -1, ret);
 }
 
 struct varlink_stream *varlink_stream_free(struct varlink_stream *s)

@@ -52,9 +52,12 @@ void varlink_put_error(struct buf *b, const char *error, json_object *parameters
 /* The client's end of a connection; calls block. */
 struct varlink_stream;
 
-/* Connects to a socket, or takes ownership of a connected one (varlink_stream_wrap). Errors of socket() and connect().
+/*
+ * Connects to a socket, or takes ownership of a connected one (varlink_stream_wrap). Errors of socket() and connect().
+ * While too many others wait for the peer, varlink_connect() waits, for timeout_ms (then -ETIMEDOUT) or without a limit
+ * (-1).
  */
-int varlink_connect(const char *path, struct varlink_stream **ret);
+int varlink_connect(const char *path, int timeout_ms, struct varlink_stream **ret);
 /* Does not wait: -EAGAIN if too many others wait for the peer. */
 int varlink_connect_now(const char *path, struct varlink_stream **ret);
 int varlink_stream_wrap(int fd, struct varlink_stream **ret);

@@ -45,6 +45,30 @@ static pid_t start_server(const char *const *replies, int fd)
 	return pid;
 }
 
+/* A csightd that stands still: nothing accepts, and its queue is full. */
+static void test_full_queue(void)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), one = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct csight_object *o = NULL;
+	struct csight *c = NULL;
+
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+	unlink(path);
+	CHECK(bind(s, (struct sockaddr *)&addr, sizeof(addr)) == 0 && listen(s, 0) == 0 &&
+	      connect(one, (struct sockaddr *)&addr, sizeof(addr)) == 0);
+	csight_open(path, &c);
+	csight_set_timeout(c, 20);
+	/* Without the limit the call would last until this. */
+	alarm(60);
+	CHECK_EQ(csight_status(c, &o), -ETIMEDOUT);
+	alarm(0);
+	CHECK(strstr(csight_error(c), "has not accepted"));
+	csight_close(c);
+	close(one);
+	close(s);
+}
+
 static int ask_status(const char *reply, char *ret_error, size_t size)
 {
 	const char *replies[] = { reply, NULL };
@@ -256,6 +280,7 @@ int main(void)
 	if (!mkdtemp(directory))
 		return 99;
 	snprintf(path, sizeof(path), "%s/s", directory);
+	test_full_queue();
 	test_replies();
 	test_progress();
 	test_open_file();

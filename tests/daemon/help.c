@@ -138,7 +138,7 @@ const char *tested_call(const struct tested *t, const char *name, const char *pa
 	snprintf(method, sizeof(method), "org.csight.%s", name);
 	if (parameters && json_parse(parameters, strlen(parameters), &o) < 0)
 		bail("invalid JSON in the test");
-	if (varlink_connect(t->socket, &s) < 0)
+	if (varlink_connect(t->socket, -1, &s) < 0)
 		return "no connection";
 	*ret = (struct varlink_reply){ 0 };
 	if (varlink_send_call(s, method, o, false) < 0 || varlink_receive(s, 60000, ret, NULL) < 0) {

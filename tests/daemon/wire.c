@@ -267,7 +267,7 @@ static void test_description(void)
 	char path[4096];
 
 	json_add_str(o, "interface", "org.csight");
-	CHECK(varlink_connect(tested.socket, &s) == 0);
+	CHECK(varlink_connect(tested.socket, -1, &s) == 0);
 	CHECK(varlink_send_call(s, "org.varlink.service.GetInterfaceDescription", o, false) == 0 &&
 	      varlink_receive(s, 10000, &reply, NULL) == 0 && json_get_str(reply.parameters, "description", &got) == 0);
 	snprintf(path, sizeof(path), "%s/lib/csight/org.csight.varlink", top ? top : "..");

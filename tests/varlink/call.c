@@ -15,7 +15,7 @@ int main(int argc, char **argv)
 
 	if (argc < 3 || (argc > 3 && json_parse(argv[3], strlen(argv[3]), &parameters) < 0))
 		return 2;
-	rc = varlink_connect(argv[1], &s);
+	rc = varlink_connect(argv[1], -1, &s);
 	if (rc == 0) {
 		rc = varlink_send_call(s, argv[2], parameters, false);
 		if (rc == 0)

@@ -282,8 +282,8 @@ static void test_limits(void)
 	varlink_stream_free(s);
 	close(peer);
 	memset(piece, 'x', sizeof(piece) - 1);
-	CHECK_EQ(varlink_connect(piece, &s), -ENAMETOOLONG);
-	CHECK_EQ(varlink_connect("/nonexistent/csight.sock", &s), -ENOENT);
+	CHECK_EQ(varlink_connect(piece, -1, &s), -ENAMETOOLONG);
+	CHECK_EQ(varlink_connect("/nonexistent/csight.sock", 0, &s), -ENOENT);
 }
 
 int main(void)
