@@ -157,8 +157,10 @@ void methods_arm(struct daemon *d, struct call *c, struct methods_subject *s)
 		audit_deny(&c->by, s->action, &on);
 		failure_process(c, WIRE_OPTION_REFUSED, s->pid,
 				"kernel: only root and kernel-users may trace execution in the kernel");
-	} else if (must_be_target(d, c, s, &options))
+	} else if (must_be_target(d, c, s, &options)) {
+		target_requested(s->target, c->by.uid);
 		target_arm(s->target, on_armed, c);
+	}
 }
 
 void methods_disarm(struct daemon *d, struct call *c, struct methods_subject *s)

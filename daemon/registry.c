@@ -227,6 +227,8 @@ static int register_program(struct registrant *g, int memfd)
 		audit_limit(&g->by, AUDIT_ARM, &on, &why);
 		return -EUSERS;
 	}
+	if (rc == -EBUSY)
+		audit_deny(&g->by, AUDIT_ARM, &on);
 	if (rc < 0)
 		return rc;
 	ledger_return(&g->charge);
@@ -344,7 +346,7 @@ static int handle_message(struct registrant *g, const struct emu_message *m, con
 			    (int)g->peer.pid, g->peer.uid, m->version, EMU_VERSION);
 	else
 		log_warning("refused the registration of process %d of uid %u: %s", (int)g->peer.pid, g->peer.uid,
-			    strerror(-rc));
+			    rc == -EBUSY ? "trace units record it for another user" : strerror(-rc));
 	return 1;
 }
 

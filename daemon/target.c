@@ -529,15 +529,26 @@ static struct capture_share share_of(const struct target *t)
 				       .divided = account && t->all->o.settings->system };
 }
 
+/*
+ * A process registers again after execve(). Another kind of source does not end what others have armed: a program would
+ * choose what root gets of it.
+ */
+static bool may_replace(const struct target *old, const struct target_info *info, const struct capture_source *source)
+{
+	return old->ring.source->ops == source->ops || (old->owner == info->owner && old->requester == info->uid);
+}
+
 static int charge_target(struct target *t, const struct target_info *info, struct capture_source *source,
 			 struct ledger_refusal *ret_refusal)
 {
 	struct ledger *l = t->all->o.ledger;
 	const struct target *old = target_list_find(t->all, info->pid, info->uid);
+	bool runs = old && old->ring.state != RING_GONE;
 	int rc;
 
-	/* A process that registers again after execve() replaces its earlier target. */
-	if (old && old->ring.state != RING_GONE && old->uid == info->uid)
+	if (runs && !may_replace(old, info, source))
+		return -EBUSY;
+	if (runs && old->uid == info->uid)
 		ledger_record(l, info->payer, LEDGER_TARGETS, 1, &t->alive);
 	else if ((rc = ledger_charge(l, info->payer, LEDGER_TARGETS, 1, &t->alive, ret_refusal)) < 0)
 		return rc;
@@ -592,7 +603,7 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 	/* Kills before this are not of it, but of a process that had its number. */
 	if (all->o.ooms)
 		oom_listener_read(all->o.ooms);
-	/* A process registers again after execve(); the target of the earlier program becomes history. */
+	/* The target of the earlier program becomes history. */
 	TAILQ_FOREACH (old, &all->list, link)
 		if (old->pid == t->pid && old->ring.state != RING_GONE) {
 			old->replaced = true;
@@ -605,6 +616,12 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 	listen_to_exits(all);
 	*ret = target_ref(t);
 	return 0;
+}
+
+void target_requested(struct target *t, uid_t uid)
+{
+	if (uid == 0)
+		t->requester = uid;
 }
 
 void target_trouble(const struct target *t, struct buf *ret)

@@ -39,7 +39,7 @@ struct target {
 	uint64_t armed_time; /* CLOCK_REALTIME ns */
 	uint64_t gone_ns;    /* CLOCK_MONOTONIC */
 	uint64_t start;      /* of the process, as proc_file_start(); 0: unknown */
-	uid_t requester;     /* the user who made it a target */
+	uid_t requester;     /* the user who made it a target, or root, who has armed it as well */
 	struct ending ending;
 	bool ending_logged;
 	bool replaced; /* by the target of another program, after execve() */
@@ -127,7 +127,8 @@ struct target_info {
 
 /*
  * Adds a target in state arming; *ret is a reference of the caller's. source is owned, also on failure. -EDQUOT: the
- * ledger refused it, for the reason in ret_refusal.
+ * ledger refused it, for the reason in ret_refusal. -EBUSY: a source of another kind records the process for another
+ * user.
  */
 int target_new(struct target_list *all, const struct target_info *info, struct capture_source *source,
 	       struct target **ret, struct ledger_refusal *ret_refusal);
@@ -165,6 +166,9 @@ void target_keep_files(struct target *t, const struct capture_file *files, size_
 
 /* Gives a target the notes of its program, in place of earlier ones; they are not consumed. */
 void target_add_notes(struct target *t, struct program_notes *n);
+
+/* Records that this user wants a target that exists. */
+void target_requested(struct target *t, uid_t uid);
 
 /* Appends why an armed target yields no trace, as text with a NUL; appends nothing if it does. */
 void target_trouble(const struct target *t, struct buf *ret);

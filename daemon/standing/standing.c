@@ -71,6 +71,7 @@ static void note_failure(struct standing *s, pid_t pid, const char *name, const 
 static void assign(struct standing *s, struct target *t)
 {
 	t->standing = s->id;
+	target_requested(t, s->by.uid);
 	process_set_put(s->set, t->pid, true);
 	report_change(s->all);
 }

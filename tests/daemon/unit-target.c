@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/target.c: which source of a process replaces an earlier one. */
+#include "config.h"
+
+#include <event2/event.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/target.h"
+#include "lib/base/util.h"
+#include "tests/unit.h"
+
+enum { OTHER = 61001 };
+
+static struct target_list *all;
+
+static uint64_t memory(struct capture_source *s)
+{
+	return 4096;
+}
+
+static struct capture_source *release(struct capture_source *s)
+{
+	free(s);
+	return NULL;
+}
+
+static const struct capture_ops first = { .name = "first", .memory = memory, .free = release };
+static const struct capture_ops second = { .name = "second", .memory = memory, .free = release };
+
+static void limits_of(void *data, uid_t user, struct ledger_limits *ret)
+{
+	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
+		ret->most[k] = LEDGER_UNLIMITED;
+}
+
+/* This process registers with a source. */
+static int add(const struct capture_ops *ops, struct target **ret)
+{
+	const struct target_info info = { .pid = getpid(),
+					  .uid = getuid(),
+					  .owner = getuid(),
+					  .payer = getuid(),
+					  .name = "unit-target",
+					  .exe = "/bin/true",
+					  .arguments = "" };
+	struct capture_source *s = calloc(1, sizeof(*s));
+	struct ledger_refusal why = { 0 };
+	int rc;
+
+	if (!s)
+		exit(1);
+	s->ops = ops;
+	rc = target_new(all, &info, s, ret, &why);
+	if (rc == 0)
+		ring_move(&(*ret)->ring, RING_ARMED);
+	return rc;
+}
+
+static void test_replacement(void)
+{
+	struct target *a = NULL, *b = NULL, *c = NULL, *d = NULL;
+
+	CHECK_EQ(add(&first, &a), 0);
+	/* The user of the process has armed it, and no other user wants it. */
+	CHECK_EQ(add(&second, &b), 0);
+	CHECK(a->ring.state == RING_GONE && a->replaced && b->ring.state == RING_ARMED);
+	/* Another user has armed it. */
+	b->requester = OTHER;
+	CHECK_EQ(add(&first, &c), -EBUSY);
+	CHECK(b->ring.state == RING_ARMED && !c);
+	/* After execve() it registers again. */
+	CHECK_EQ(add(&second, &c), 0);
+	CHECK(b->ring.state == RING_GONE && c->ring.state == RING_ARMED && c->requester == getuid());
+	/* Its trace is another user's, as that of the kernel is root's. */
+	c->owner = OTHER;
+	CHECK_EQ(add(&first, &d), -EBUSY);
+	CHECK_EQ(c->ring.state, RING_ARMED);
+	/* Root wants it, too. */
+	target_requested(c, OTHER);
+	CHECK_EQ(c->requester, getuid());
+	target_requested(c, 0);
+	CHECK_EQ(c->requester, 0u);
+	target_unref(a);
+	target_unref(b);
+	target_unref(c);
+}
+
+int main(void)
+{
+	struct ledger_options options = { .limits = limits_of };
+	struct settings settings = { .history_targets = 8, .history_bytes = 1 << 20, .history_seconds = 600 };
+	struct target_list_options list = { .base = event_base_new(), .settings = &settings };
+
+	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
+		options.totals[k].most = LEDGER_UNLIMITED;
+	if (!list.base || ledger_new(&options, &list.ledger) < 0 || target_list_new(&list, &all) < 0)
+		return 1;
+	test_replacement();
+	target_list_free(all);
+	ledger_free(list.ledger);
+	event_base_free(list.base);
+	return unit_end();
+}
