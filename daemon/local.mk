@@ -66,6 +66,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/standing/standing-wire.c daemon/standing/standing-wire.h \
 	daemon/state-file.c daemon/state-file.h \
 	daemon/state.c daemon/state.h \
+	daemon/state-shares.c daemon/state-shares.h \
 	daemon/target-file.c daemon/target-file.h \
 	daemon/target.c daemon/target.h \
 	daemon/trigger/trigger.c daemon/trigger/trigger.h daemon/trigger/trigger-private.h \

@@ -407,6 +407,7 @@ static int start_state(struct daemon *d)
 	struct state_options options = { .base = d->base,
 					 .settings = &d->settings,
 					 .queue = d->spool_queue,
+					 .ledger = d->ledger,
 					 .spool = d->spool,
 					 .units = d->units,
 					 .targets = d->targets,

@@ -8,11 +8,12 @@
 #include "daemon/capture/perf/perf.h"
 #include "daemon/capture/process/proc-file.h"
 #include "daemon/state-file.h"
+#include "daemon/state-shares.h"
 #include "daemon/wire.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
 
-enum { STATE_VERSION = 1, STATE_MAX = 64 << 20 };
+enum { STATE_VERSION = 1, STATE_MAX = 64 << 20, ENTRY_BYTES = 768 /* without texts */ };
 
 void state_file_boot(char ret[STATE_BOOT_SIZE])
 {
@@ -68,9 +69,10 @@ int state_file_read(int spool, struct state_content *ret, size_t *ret_past, stru
 	return 0;
 }
 
-char *state_file_text(const struct state_content *content)
+int state_file_text(const struct state_content *content, char **ret)
 {
 	_cleanup_json_ json_object *o = json_object_new_object();
+	_cleanup_free_ char *text = NULL;
 
 	json_add_i64(o, "version", STATE_VERSION);
 	json_add_str(o, "boot", content->boot);
@@ -78,7 +80,13 @@ char *state_file_text(const struct state_content *content)
 		json_add_bool(o, "paused", true);
 	json_add(o, "targets", content->targets);
 	json_add(o, "standing", content->standing);
-	return json_text(o, JSON_PLAIN);
+	text = json_text(o, JSON_PLAIN);
+	if (!text)
+		return -ENOMEM;
+	if (strlen(text) > STATE_MAX)
+		return -EFBIG;
+	*ret = TAKE_PTR(text);
+	return 0;
 }
 
 static bool get_id(json_object *o, const char *name, int64_t most, int64_t *ret)
@@ -108,6 +116,15 @@ int state_file_parse(json_object *o, struct state_entry *ret)
 	e.standing = (uint32_t)standing;
 	*ret = e;
 	return 0;
+}
+
+uint64_t state_file_size(const struct target *t)
+{
+	const struct capture_options *options =
+	    t->ring.source->ops == &perf_capture ? perf_target_options(t->ring.source) : NULL;
+
+	return ENTRY_BYTES + state_shares_text(t->name) + state_shares_text(t->exe) +
+	       (options ? state_shares_text(options->filter) + state_shares_text(options->sink) : 0);
 }
 
 json_object *state_file_entry(const struct target *t)

@@ -27,8 +27,11 @@ struct state_content {
  */
 int state_file_read(int spool, struct state_content *ret, size_t *ret_past, struct reason *why);
 
-/* Returns the text of the file, and takes ownership of the lists in content; NULL: out of memory. */
-char *state_file_text(const struct state_content *content);
+/*
+ * Composes the text of the file, and takes ownership of the lists in content. -ENOMEM; -EFBIG: state_file_read() would
+ * refuse it.
+ */
+int state_file_text(const struct state_content *content, char **ret);
 
 /* A target of an earlier daemon. */
 struct state_entry {
@@ -44,6 +47,9 @@ struct state_entry {
 
 /* Parses the JSON object of a target. Returns 0 or -EBADMSG. */
 int state_file_parse(json_object *o, struct state_entry *ret);
+
+/* Returns the most bytes of that object. */
+uint64_t state_file_size(const struct target *t);
 
 /* Returns a new JSON object for a target, without its triggers. */
 json_object *state_file_entry(const struct target *t);

@@ -8,6 +8,7 @@
 #include "daemon/capture/process/proc-file.h"
 #include "daemon/standing/standing-wire.h"
 #include "daemon/state-file.h"
+#include "daemon/state-shares.h"
 #include "daemon/state.h"
 #include "daemon/target-adopt.h"
 #include "daemon/trigger/trigger-state.h"
@@ -21,6 +22,10 @@ enum {
 	WRITE_MS = 100,
 	WRITE_SHARE = 20,
 	RETRY_SECONDS = 5, /* after a failure */
+	/* Bytes of all targets: more take long to compose on the loop. */
+	STORED_LEAST = 8 << 20,
+	STORED_OF_TARGET = 1 << 10, /* for each of targets-max */
+	STORED_MOST = 32 << 20,
 };
 
 /* A target of an earlier daemon that is not one of this daemon yet. */
@@ -29,6 +34,7 @@ struct waiting_target {
 	struct state *state;
 	json_object *json; /* the object that the strings of entry are borrowed from */
 	struct state_entry entry;
+	uint64_t size; /* of json as text */
 	int pidfd;
 	struct event *ended;
 };
@@ -42,6 +48,7 @@ struct state {
 	char *text; /* while it is written */
 	int rc;
 	bool writing, changed, stopped, failed;
+	bool cut; /* some targets do not fit in the file */
 	bool paused;
 	uint64_t next_ns; /* CLOCK_MONOTONIC */
 };
@@ -66,7 +73,46 @@ static struct waiting_target *find_waiting(const struct state *s, pid_t pid, uin
 	return NULL;
 }
 
-static json_object *list_targets(const struct state *s)
+/* The user whose share of the file has a target: root has what it armed, else users their processes. */
+static uid_t holder(uid_t uid, uid_t requester)
+{
+	return requester == 0 ? 0 : uid;
+}
+
+static bool is_target(const struct state *s, const struct target *t)
+{
+	return t->ring.state != RING_GONE && t->start && !find_waiting(s, t->pid, t->start);
+}
+
+static void measure(const struct state *s, struct state_shares *shares)
+{
+	uint64_t total = STORED_OF_TARGET * s->o.settings->targets_max;
+	const struct waiting_target *w;
+	const struct target *t;
+
+	standing_wire_measure(s->o.standing, shares);
+	trigger_state_measure(s->o.triggers, shares);
+	TAILQ_FOREACH (t, target_list_all(s->o.targets), link)
+		if (is_target(s, t))
+			state_shares_want(shares, holder(t->uid, t->requester), state_file_size(t));
+	TAILQ_FOREACH (w, &s->waiting, link)
+		state_shares_want(shares, holder(w->entry.uid, w->entry.requester), w->size);
+	state_shares_divide(shares, MIN(MAX(total, (uint64_t)STORED_LEAST), (uint64_t)STORED_MOST));
+}
+
+/* The log has a line when something is left out for the first time. */
+static void note_left_out(struct state *s, const struct state_shares *shares)
+{
+	bool before = s->cut;
+
+	s->cut = shares->left_out > 0;
+	if (s->cut && !before && ledger_may_log(s->o.ledger, shares->largest))
+		log_warning("%s/%s has no room for %zu targets, triggers and standing targets of the users who have "
+			    "most, such as uid %u: a restart of csightd forgets them",
+			    spool_path(s->o.spool), STATE_FILE, shares->left_out, shares->largest);
+}
+
+static json_object *list_targets(const struct state *s, struct state_shares *shares)
 {
 	json_object *list = json_object_new_array();
 	const struct waiting_target *w;
@@ -76,19 +122,24 @@ static json_object *list_targets(const struct state *s)
 		json_object *triggers = NULL, *o;
 		bool watched;
 
-		if (t->ring.state == RING_GONE || !t->start || find_waiting(s, t->pid, t->start))
+		if (!is_target(s, t))
 			continue;
-		watched = trigger_state_write(s->o.triggers, t, &triggers);
+		watched = trigger_state_write(s->o.triggers, t, shares, &triggers);
 		/* A disarmed program without triggers needs no entry: it registers as it is. */
 		if (!watched && t->ring.state == RING_DISARMED)
 			continue;
+		if (!state_shares_take(shares, holder(t->uid, t->requester), state_file_size(t))) {
+			json_object_put(triggers);
+			continue;
+		}
 		o = state_file_entry(t);
 		if (watched)
 			json_add(o, "triggers", triggers);
 		json_array_add(list, o);
 	}
 	TAILQ_FOREACH (w, &s->waiting, link)
-		json_array_add(list, json_object_get(w->json));
+		if (state_shares_take(shares, holder(w->entry.uid, w->entry.requester), w->size))
+			json_array_add(list, json_object_get(w->json));
 	return list;
 }
 
@@ -112,15 +163,27 @@ static void note_failure(struct state *s, int rc)
 
 static void begin_write(struct state *s)
 {
+	_cleanup_(state_shares_done) struct state_shares shares = { .ledger = s->o.ledger };
 	uint64_t began = now_ns(CLOCK_MONOTONIC), took;
+	struct state_content content = { .boot = s->boot, .paused = s->paused };
+	int rc;
 
 	s->changed = false;
-	s->text = state_file_text(
-	    &(struct state_content){ s->boot, list_targets(s), standing_wire_state(s->o.standing), s->paused });
+	measure(s, &shares);
+	/* First, since they are few, and arm what is left out of the targets. */
+	content.standing = standing_wire_state(s->o.standing, &shares);
+	content.targets = list_targets(s, &shares);
+	rc = state_file_text(&content, &s->text);
+	if (rc == 0 && shares.incomplete) {
+		free(TAKE_PTR(s->text));
+		rc = -ENOMEM;
+	}
+	if (rc == 0)
+		note_left_out(s, &shares);
 	took = now_ns(CLOCK_MONOTONIC) - began;
 	s->next_ns = began + MAX(WRITE_MS * 1000000ull, WRITE_SHARE * took);
-	if (!s->text) {
-		note_failure(s, -ENOMEM);
+	if (rc < 0) {
+		note_failure(s, rc);
 		schedule_write(s);
 		return;
 	}
@@ -301,11 +364,13 @@ static int open_process(const struct state_entry *e, int *ret_pidfd)
  */
 static int await_target(struct state *s, json_object *o, const struct state_entry *e)
 {
-	struct waiting_target *w = calloc(1, sizeof(*w));
+	_cleanup_free_ char *text = json_text(o, JSON_PLAIN);
+	struct waiting_target *w = text ? calloc(1, sizeof(*w)) : NULL;
 	int rc;
 
 	if (!w)
 		return -ENOMEM;
+	w->size = strlen(text);
 	TAILQ_INSERT_TAIL(&s->waiting, w, link);
 	w->state = s;
 	w->json = json_object_get(o);

@@ -24,6 +24,7 @@ struct state_options {
 	struct event_base *base;
 	const struct settings *settings;
 	struct workqueue *queue; /* of the spool */
+	struct ledger *ledger;
 	struct spool *spool;
 	struct trace_units *units;
 	struct target_list *targets;

@@ -2,7 +2,6 @@
 #include "config.h"
 
 #include <fnmatch.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,8 +60,9 @@ int standing_rule_check(const struct standing_rule *r, struct reason *why)
 	} texts[] = { { "name", r->name }, { "exe", r->exe }, { "unit", r->unit }, { "cgroup", r->cgroup } };
 
 	for (size_t i = 0; i < ELEMENTS(texts); i++)
-		if (texts[i].value && (!*texts[i].value || strlen(texts[i].value) >= PATH_MAX))
-			return reason_set(why, -EINVAL, "%s is empty, or too long", texts[i].key);
+		if (texts[i].value && (!*texts[i].value || strlen(texts[i].value) >= STANDING_RULE_PART_SIZE))
+			return reason_set(why, -EINVAL, "%s is empty, or has more than %d bytes", texts[i].key,
+					  STANDING_RULE_PART_SIZE - 1);
 	if (!r->name && !r->exe && !r->unit && !r->cgroup && !r->has_user && !r->tree)
 		return reason_set(why, -EINVAL,
 				  "it selects no process: it needs a name, exe, unit, cgroup, tree or user");

@@ -10,7 +10,7 @@
 #include "daemon/capture/capture.h"
 #include "lib/base/reason.h"
 
-enum { STANDING_RULE_TEXT_SIZE = 512 };
+enum { STANDING_RULE_TEXT_SIZE = 512, STANDING_RULE_PART_SIZE = 1024 };
 
 struct standing_rule {
 	char *name;   /* a shell pattern of the process's name, or NULL */

@@ -8,6 +8,8 @@
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
 
+enum { STATE_BYTES = 768 }; /* without texts */
+
 static json_object *rule_json(const struct standing_rule *r)
 {
 	json_object *o = json_object_new_object();
@@ -78,7 +80,26 @@ int standing_wire_read_rule(json_object *o, struct standing_rule *ret, const cha
 	return 0;
 }
 
-json_object *standing_wire_state(const struct standing_list *all)
+/* Returns the most bytes of it in the state; 0: it is of the configuration. */
+static uint64_t state_size(const struct standing *s)
+{
+	const struct standing_rule *r = &s->rule;
+
+	return s->section ? 0
+			  : STATE_BYTES + state_shares_text(r->name) + state_shares_text(r->exe) +
+				state_shares_text(r->unit) + state_shares_text(r->cgroup) +
+				state_shares_text(s->options.filter) + state_shares_text(s->options.sink);
+}
+
+void standing_wire_measure(const struct standing_list *all, struct state_shares *shares)
+{
+	const struct standing *s;
+
+	TAILQ_FOREACH (s, standing_list_all(all), link)
+		state_shares_want(shares, s->by.uid, state_size(s));
+}
+
+json_object *standing_wire_state(const struct standing_list *all, struct state_shares *shares)
 {
 	json_object *list = json_object_new_array();
 	const struct standing *s;
@@ -86,7 +107,7 @@ json_object *standing_wire_state(const struct standing_list *all)
 	TAILQ_FOREACH (s, standing_list_all(all), link) {
 		json_object *o;
 
-		if (s->section)
+		if (s->section || !state_shares_take(shares, s->by.uid, state_size(s)))
 			continue;
 		o = json_object_new_object();
 		json_add_u64(o, "id", s->id);

@@ -4,6 +4,7 @@
 #define CSIGHT_DAEMON_STANDING_WIRE_H
 
 #include "daemon/standing/standing.h"
+#include "daemon/state-shares.h"
 #include "lib/base/json.h"
 
 /* Returns a new object. */
@@ -12,8 +13,9 @@ json_object *standing_wire(const struct standing *s);
 /* Parses an object of type Rule; the texts remain o's. -EINVAL: the member *ret_bad is invalid. */
 int standing_wire_read_rule(json_object *o, struct standing_rule *ret, const char **ret_bad);
 
-/* Returns a new array of the rules that users have set, for targets.json. */
-json_object *standing_wire_state(const struct standing_list *all);
+/* Announces the rules that users have set; returns a new array of those within the shares, for targets.json. */
+void standing_wire_measure(const struct standing_list *all, struct state_shares *shares);
+json_object *standing_wire_state(const struct standing_list *all, struct state_shares *shares);
 
 /*
  * Adds the rules that an earlier daemon stored. this_boot: that daemon ran since the machine was booted; else rules

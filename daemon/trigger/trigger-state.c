@@ -9,6 +9,9 @@
 #include "lib/base/escape.h"
 #include "lib/base/log.h"
 
+/* Of a trigger without its texts, of a place or slot, and of a snapshot that it keeps. */
+enum { STATE_BYTES = 2048, PLACE_BYTES = 256, KEPT_BYTES = 96 };
+
 /* Formats a count of each condition. */
 static json_object *write_conditions(const struct trigger *t, const uint64_t *counts)
 {
@@ -88,13 +91,36 @@ static json_object *write_trigger(struct trigger *t)
 	return o;
 }
 
-bool trigger_state_write(struct trigger_list *all, const struct target *target, json_object **ret)
+static bool is_stored(const struct trigger *t)
+{
+	return !t->attached && !t->section && !t->ended && t->watched;
+}
+
+/* Returns the most bytes of it in the state. */
+static uint64_t state_size(const struct trigger *t)
+{
+	return STATE_BYTES + PLACE_BYTES * (t->n_places + t->n_slots) + KEPT_BYTES * t->n_kept +
+	       state_shares_text(t->condition) + state_shares_text(t->rules);
+}
+
+void trigger_state_measure(const struct trigger_list *all, struct state_shares *shares)
+{
+	const struct trigger *t;
+
+	TAILQ_FOREACH (t, &all->triggers, link)
+		if (is_stored(t))
+			state_shares_want(shares, t->by.uid, state_size(t));
+}
+
+bool trigger_state_write(struct trigger_list *all, const struct target *target, struct state_shares *shares,
+			 json_object **ret)
 {
 	bool any = false;
 	struct trigger *t;
 
 	TAILQ_FOREACH (t, &all->triggers, link) {
-		if (t->attached || t->section || t->ended || !t->watched || t->watched->target != target)
+		if (!is_stored(t) || t->watched->target != target ||
+		    !state_shares_take(shares, t->by.uid, state_size(t)))
 			continue;
 		if (!any)
 			*ret = json_object_new_array();

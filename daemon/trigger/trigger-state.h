@@ -3,10 +3,18 @@
 #ifndef CSIGHT_DAEMON_TRIGGER_STATE_H
 #define CSIGHT_DAEMON_TRIGGER_STATE_H
 
+#include "daemon/state-shares.h"
 #include "daemon/trigger/trigger.h"
 
-/* Returns false if a target has no trigger that remains without its caller; else *ret is a new array of them. */
-bool trigger_state_write(struct trigger_list *all, const struct target *t, json_object **ret);
+/*
+ * Returns false if a target has no trigger that remains without its caller; else *ret is a new array of those within
+ * the shares.
+ */
+bool trigger_state_write(struct trigger_list *all, const struct target *t, struct state_shares *shares,
+			 json_object **ret);
+
+/* Announces the triggers that are written. */
+void trigger_state_measure(const struct trigger_list *all, struct state_shares *shares);
 
 /* Reserves the numbers of the triggers in the list of an earlier daemon: new triggers get greater ones. */
 void trigger_state_reserve(struct trigger_list *all, json_object *list);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/target.c: which source of a process replaces an earlier one. */
+/*
+ * daemon/target.c: which source of a process replaces an earlier one. daemon/state-shares.c: who loses targets if not
+ * all can be stored.
+ */
 #include "config.h"
 
 #include <event2/event.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/state-shares.h"
 #include "daemon/target.h"
 #include "lib/base/util.h"
 #include "tests/unit.h"
@@ -86,6 +90,40 @@ static void test_replacement(void)
 	target_unref(c);
 }
 
+/* Users 1 to 3 want so many bytes in steps of 100, of 1000 in all. Returns what each of them gets, two digits each. */
+static unsigned divide(const struct ledger *ledger, const unsigned wants[3], struct state_shares *s)
+{
+	unsigned got[4] = { 0 };
+
+	*s = (struct state_shares){ .ledger = ledger };
+	for (uid_t user = 1; user <= 3; user++)
+		for (unsigned n = 0; n < wants[user - 1]; n += 100)
+			state_shares_want(s, user, 100);
+	state_shares_divide(s, 1000);
+	for (uid_t user = 1; user <= 3; user++)
+		for (unsigned n = 0; n < wants[user - 1]; n += 100)
+			got[user] += state_shares_take(s, user, 100);
+	return got[1] * 10000 + got[2] * 100 + got[3];
+}
+
+static void test_shares(const struct ledger *ledger)
+{
+	struct state_shares s;
+
+	CHECK_EQ(divide(ledger, (const unsigned[]){ 300, 300, 400 }, &s), 30304u);
+	CHECK_EQ(s.left_out, 0u);
+	state_shares_done(&s);
+	CHECK_EQ(divide(ledger, (const unsigned[]){ 100, 100, 9000 }, &s), 10108u);
+	CHECK(s.left_out == 82 && s.largest == 3);
+	state_shares_done(&s);
+	CHECK_EQ(divide(ledger, (const unsigned[]){ 5000, 200, 5000 }, &s), 40204u);
+	state_shares_done(&s);
+	CHECK_EQ(divide(ledger, (const unsigned[]){ 0, 0, 0 }, &s), 0u);
+	state_shares_done(&s);
+	CHECK_EQ(state_shares_text("a\001"), 12u);
+	CHECK_EQ(state_shares_text(NULL), 0u);
+}
+
 int main(void)
 {
 	struct ledger_options options = { .limits = limits_of };
@@ -97,6 +135,7 @@ int main(void)
 	if (!list.base || ledger_new(&options, &list.ledger) < 0 || target_list_new(&list, &all) < 0)
 		return 1;
 	test_replacement();
+	test_shares(list.ledger);
 	target_list_free(all);
 	ledger_free(list.ledger);
 	event_base_free(list.base);

@@ -235,6 +235,7 @@ static void start(uint8_t how, uint8_t found)
 	start_lists();
 	state.settings = &d.settings;
 	state.queue = d.spool_queue;
+	state.ledger = d.ledger;
 	state.spool = d.spool;
 	state.units = d.units;
 	state.targets = d.targets;
