@@ -430,6 +430,11 @@ bool settings_permit(const struct settings *s, uid_t user, const gid_t *groups, 
 	       ((s->allow.n_uids == 0 && s->allow.n_gids == 0) || accounts_set_has(&s->allow, user, groups, n_groups));
 }
 
+bool settings_permit_account(const struct settings *s, uid_t account)
+{
+	return settings_permit(s, account, NULL, 0);
+}
+
 bool settings_permit_kernel(const struct settings *s, uid_t user)
 {
 	return user == 0 || accounts_set_has(&s->kernel_users, user, NULL, 0);

@@ -83,6 +83,12 @@ void settings_replace(struct settings *s, struct settings *fresh, struct setting
 /* Returns whether a user with these groups may connect. root, and the user as whom csightd runs, may. */
 bool settings_permit(const struct settings *s, uid_t user, const gid_t *groups, size_t n_groups);
 
+/*
+ * Returns whether what is recorded for an account (ledger_owner()) without a connection may be: the members of groups
+ * that the look-ups found count, not the groups of a process.
+ */
+bool settings_permit_account(const struct settings *s, uid_t account);
+
 /* Returns whether the user may trace the execution of own processes in the kernel. root may trace it in all. */
 bool settings_permit_kernel(const struct settings *s, uid_t user);
 

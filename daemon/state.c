@@ -263,7 +263,7 @@ void state_target(struct state *s, struct target *t, enum target_change change)
 			log_ended(&w->entry);
 		waiting_free(w);
 		if (!replaced) {
-			trigger_state_read(s->o.triggers, s->o.audit, t, triggers);
+			trigger_state_read(s->o.triggers, s->o.settings, s->o.audit, t, triggers);
 			standing_restore(s->o.standing, t, rule);
 		}
 	}
@@ -321,7 +321,7 @@ static int adopt(const struct state *s, const struct state_entry *e, struct targ
 	int rc;
 
 	if ((e->options.kernel && !settings_permit_kernel(s->o.settings, e->requester)) ||
-	    (e->requester != 0 && accounts_set_has(&s->o.settings->deny, e->requester, NULL, 0)))
+	    !settings_permit_account(s->o.settings, ledger_owner(s->o.ledger, e->requester)))
 		return reason_set(why, -EACCES, "user %u may not", e->requester);
 	rc = target_adopt(&adoption, ret, why, &limit);
 	if (rc == -EDQUOT)

@@ -102,11 +102,16 @@ static bool in_tree(const struct standing *s, const struct standing_process *p)
 	return false;
 }
 
+/* A reload may have ended what the user may do; rules rest until another one allows it again. */
+static bool may_record(const struct standing_list *all, uid_t user)
+{
+	return settings_permit_account(all->o.settings, ledger_owner(all->o.ledger, user));
+}
+
 static bool is_selected(const struct standing *s, const struct standing_process *p)
 {
 	return standing_rule_matches(&s->rule, s->by.uid, p) && (!s->rule.tree || in_tree(s, p)) &&
-	       (s->by.uid == 0 ||
-		!accounts_set_has(&s->all->o.settings->deny, ledger_owner(s->all->o.ledger, s->by.uid), NULL, 0)) &&
+	       may_record(s->all, s->by.uid) &&
 	       (!s->options.kernel || settings_permit_kernel(s->all->o.settings, s->by.uid));
 }
 
@@ -507,6 +512,11 @@ static int check_request(const struct standing_list *all, const struct standing_
 		return rc;
 	if (r->options.kernel && !settings_permit_kernel(all->o.settings, r->by->uid))
 		return reason_set(why, -EACCES, "only root and kernel-users may trace execution in the kernel");
+	if (!r->id && !may_record(all, r->by->uid))
+		return reason_set(
+		    why, -EACCES,
+		    "standing targets are for members of the groups in allow that name services list; the "
+		    "groups of this process do not count");
 	if (r->by->uid != 0 && r->rule.has_user && r->rule.user != r->by->uid)
 		return reason_set(why, -EPERM, "user %u may not record the processes of user %u", r->by->uid,
 				  r->rule.user);

@@ -228,11 +228,18 @@ static bool read_request(json_object *o, struct trigger_request *ret, struct aud
 	return true;
 }
 
-static int read_trigger(struct trigger_list *all, struct audit *audit, struct target *target, json_object *o,
-			struct reason *why)
+struct trigger_reading {
+	struct trigger_list *all;
+	const struct settings *settings;
+	struct audit *audit;
+	struct target *target;
+};
+
+static int read_trigger(const struct trigger_reading *r, json_object *o, struct reason *why)
 {
-	struct audit_actor by = { .audit = audit };
-	struct trigger_request request = { .target = target, .by = &by, .restored = true };
+	struct trigger_list *all = r->all;
+	struct audit_actor by = { .audit = r->audit };
+	struct trigger_request request = { .target = r->target, .by = &by, .restored = true };
 	struct ledger_refusal limit = { 0 };
 	uint32_t number = all->last_number;
 	json_object *part;
@@ -242,7 +249,8 @@ static int read_trigger(struct trigger_list *all, struct audit *audit, struct ta
 
 	if (!read_request(o, &request, &by))
 		return reason_set(why, -EBADMSG, "it is not valid");
-	if (!policy_owns(by.uid, target->owner))
+	if (!policy_owns(by.uid, r->target->owner) ||
+	    !settings_permit_account(r->settings, ledger_owner(all->o.ledger, by.uid)))
 		return reason_set(why, -EACCES, "user %u may not act on this process", by.uid);
 	all->last_number = number_of(o) - 1;
 	rc = trigger_find(all, number_of(o)) ? reason_set(why, -EEXIST, "its number is in use")
@@ -264,12 +272,13 @@ static int read_trigger(struct trigger_list *all, struct audit *audit, struct ta
 	return 0;
 }
 
-void trigger_state_read(struct trigger_list *all, struct audit *audit, struct target *t, json_object *list)
+void trigger_state_read(struct trigger_list *all, const struct settings *settings, struct audit *audit,
+			struct target *t, json_object *list)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		json_object *o = json_object_array_get_idx(list, i);
 		struct reason why = { "" };
-		int rc = read_trigger(all, audit, t, o, &why);
+		int rc = read_trigger(&(struct trigger_reading){ all, settings, audit, t }, o, &why);
 
 		if (rc < 0)
 			log_warning("cannot set trigger %u of process %d (%s) again: %s", number_of(o), (int)t->pid,

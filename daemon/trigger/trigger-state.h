@@ -23,6 +23,7 @@ void trigger_state_reserve(struct trigger_list *all, json_object *list);
  * Adds the triggers of a list to a target, each if its user may still act on the process, and logs those that cannot
  * be added. Their counts continue.
  */
-void trigger_state_read(struct trigger_list *all, struct audit *audit, struct target *t, json_object *list);
+void trigger_state_read(struct trigger_list *all, const struct settings *settings, struct audit *audit,
+			struct target *t, json_object *list);
 
 #endif
