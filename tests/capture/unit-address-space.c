@@ -14,8 +14,10 @@
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
-enum { ANNA = 1000, BERT = 1001, WORK_NS = 1500000000 };
+enum { WORK_NS = 1500000000 };
 
+static const struct address_space_of anna = { 1000, 1 }, anna_too = { 1000, 2 }, bert = { 1001, 3 }, one = { 0, 4 },
+				     another = { 0, 5 };
 static sem_t dropped;
 
 static void work(void *data)
@@ -47,20 +49,28 @@ int main(void)
 
 	sem_init(&dropped, 0, 0);
 	CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
-	CHECK_EQ(address_space_call(ANNA, &(struct address_space_call){ work, drop, &turns }), 0);
+	CHECK_EQ(address_space_call(anna, &(struct address_space_call){ work, drop, &turns }), 0);
 	CHECK(turns > 0);
-	CHECK_EQ(address_space_call(ANNA, &(struct address_space_call){ wait_for_byte, drop, &ends[0] }), -ETIMEDOUT);
+	CHECK_EQ(address_space_call(anna, &(struct address_space_call){ wait_for_byte, drop, &ends[0] }), -ETIMEDOUT);
 	turns = 0;
-	CHECK_EQ(address_space_call(ANNA, &(struct address_space_call){ work, drop, &turns }), -EBUSY);
+	CHECK_EQ(address_space_call(anna_too, &(struct address_space_call){ work, drop, &turns }), -EBUSY);
 	CHECK_EQ(turns, 0);
-	CHECK_EQ(address_space_call(BERT, &(struct address_space_call){ work, drop, &turns }), 0);
+	CHECK_EQ(address_space_call(bert, &(struct address_space_call){ work, drop, &turns }), 0);
 	CHECK(turns > 0);
 	CHECK(sem_trywait(&dropped) < 0);
 	CHECK_EQ(write(ends[1], "", 1), 1);
 	CHECK_EQ(sem_wait(&dropped), 0);
 	/* It could do so again at once. */
 	turns = 0;
-	CHECK_EQ(address_space_call(ANNA, &(struct address_space_call){ work, drop, &turns }), -EBUSY);
+	CHECK_EQ(address_space_call(anna, &(struct address_space_call){ work, drop, &turns }), -EBUSY);
 	CHECK_EQ(turns, 0);
+	/* Without an account, the process alone rests. */
+	CHECK_EQ(address_space_call(one, &(struct address_space_call){ wait_for_byte, drop, &ends[0] }), -ETIMEDOUT);
+	CHECK_EQ(address_space_call(one, &(struct address_space_call){ work, drop, &turns }), -EBUSY);
+	CHECK_EQ(turns, 0);
+	CHECK_EQ(address_space_call(another, &(struct address_space_call){ work, drop, &turns }), 0);
+	CHECK(turns > 0);
+	CHECK_EQ(write(ends[1], "", 1), 1);
+	CHECK_EQ(sem_wait(&dropped), 0);
 	return unit_end();
 }

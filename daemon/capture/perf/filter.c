@@ -13,7 +13,7 @@
 #include "lib/base/util.h"
 
 struct filter {
-	uid_t account;
+	struct address_space_of of;
 	struct buf text;
 	int fds[FILTER_PARTS_MAX];
 	size_t n_fds;
@@ -176,10 +176,10 @@ static void run_apply(void *data)
 }
 
 /* Returns the result of a call. *c becomes NULL if it was given up. */
-static int call_apart(struct filter_call **c, uid_t account, void (*run)(void *data), struct reason *why)
+static int call_apart(struct filter_call **c, struct address_space_of of, void (*run)(void *data), struct reason *why)
 {
 	const struct address_space_call call = { run, drop_call, *c };
-	int rc = address_space_call(account, &call);
+	int rc = address_space_call(of, &call);
 
 	if (rc == 0) {
 		*why = (*c)->why;
@@ -192,6 +192,7 @@ static int call_apart(struct filter_call **c, uid_t account, void (*run)(void *d
 
 int filter_new(const struct process_of *of, const char *text, struct filter **ret, struct reason *why)
 {
+	const struct address_space_of whose = { of->account, of->pid };
 	struct filter_call *c = calloc(1, sizeof(*c));
 	int rc;
 
@@ -200,10 +201,10 @@ int filter_new(const struct process_of *of, const char *text, struct filter **re
 	*c = (struct filter_call){
 		.filter = calloc(1, sizeof(*c->filter)), .pid = of->pid, .text = strdup(text), .event = -1
 	};
-	rc = c->filter && c->text ? call_apart(&c, of->account, run_parse, why) : -ENOMEM;
+	rc = c->filter && c->text ? call_apart(&c, whose, run_parse, why) : -ENOMEM;
 	if (rc == 0) {
 		*ret = TAKE_PTR(c->filter);
-		(*ret)->account = of->account;
+		(*ret)->of = whose;
 	}
 	if (c)
 		drop_call(c);
@@ -219,7 +220,7 @@ int filter_apply(const struct filter *f, int event)
 	if (!c)
 		return -ENOMEM;
 	*c = (struct filter_call){ .text = strdup(filter_text(f)), .event = fcntl(event, F_DUPFD_CLOEXEC, 0) };
-	rc = c->text && c->event >= 0 ? call_apart(&c, f->account, run_apply, &why) : -ENOMEM;
+	rc = c->text && c->event >= 0 ? call_apart(&c, f->of, run_apply, &why) : -ENOMEM;
 	if (c)
 		drop_call(c);
 	return rc;

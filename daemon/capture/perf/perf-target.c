@@ -138,7 +138,7 @@ void perf_target_close(struct perf_target *s)
 
 struct process_of perf_target_process(const struct perf_target *s)
 {
-	return (struct process_of){ s->pid, s->pidfd, s->base.share.account };
+	return (struct process_of){ s->pid, s->pidfd, s->base.share.divided ? s->base.share.account : 0 };
 }
 
 const char *perf_target_filter(const struct perf_target *s)

@@ -287,7 +287,7 @@ int watch_places_find(const struct process_of *of, const struct capture_watch_li
 		return -ENOMEM;
 	*c = (struct place_call){ .pid = of->pid, .list = *list, .slot = slot, .specs = *ret };
 	*ret = (struct watch_specs){ 0 };
-	rc = address_space_call(of->account, &call);
+	rc = address_space_call((struct address_space_of){ of->account, of->pid }, &call);
 	if (rc == -ETIMEDOUT)
 		return reason_set(why, -EAGAIN, "reading the mappings of the process: %s", address_space_strerror(rc));
 	if (rc == 0) {

@@ -21,14 +21,14 @@ static const uint64_t rest_ns = 60000 * MS; /* one second of others' time a minu
 
 struct started_call {
 	struct address_space_call call;
-	uid_t account;
+	struct address_space_of of;
 	clockid_t clock; /* processor time of its thread */
 	bool returned, given_up;
 };
 
-/* An account of which a call was given up. */
+/* An account, or a process, of which a call was given up. */
 struct resting {
-	uid_t account;
+	struct address_space_of of;
 	bool stuck; /* the call has not returned */
 	uint64_t until;
 };
@@ -40,24 +40,24 @@ static void *waiting_data;
 static struct resting *list;
 static size_t n_list, list_room;
 
-static struct resting *find_resting(uid_t account)
+static struct resting *find_resting(struct address_space_of of)
 {
 	for (size_t i = 0; i < n_list; i++)
-		if (list[i].account == account)
+		if (list[i].of.account == of.account && (of.account || list[i].of.pid == of.pid))
 			return &list[i];
 	return NULL;
 }
 
-static bool rests(uid_t account)
+static bool rests(struct address_space_of of)
 {
 	struct resting *r;
 	bool found;
 
 	pthread_mutex_lock(&lock);
-	r = find_resting(account);
+	r = find_resting(of);
 	if (r && !r->stuck && now_ns(CLOCK_MONOTONIC) >= r->until)
 		*r = list[--n_list];
-	found = find_resting(account);
+	found = find_resting(of);
 	pthread_mutex_unlock(&lock);
 	return found;
 }
@@ -71,9 +71,9 @@ static void *run_call(void *data)
 	r->call.run(r->call.data);
 	pthread_mutex_lock(&lock);
 	given_up = r->given_up;
-	rest = given_up ? find_resting(r->account) : NULL;
+	rest = given_up ? find_resting(r->of) : NULL;
 	if (rest)
-		*rest = (struct resting){ r->account, false, now_ns(CLOCK_MONOTONIC) + rest_ns };
+		*rest = (struct resting){ r->of, false, now_ns(CLOCK_MONOTONIC) + rest_ns };
 	r->returned = true;
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
@@ -112,7 +112,7 @@ static bool give_up(struct started_call *r)
 {
 	if (array_reserve(list, n_list, &list_room) < 0)
 		return false;
-	list[n_list++] = (struct resting){ .account = r->account, .stuck = true };
+	list[n_list++] = (struct resting){ .of = r->of, .stuck = true };
 	r->given_up = true;
 	return true;
 }
@@ -151,17 +151,17 @@ static int wait_for(struct started_call *r)
 	return rc;
 }
 
-int address_space_call(uid_t account, const struct address_space_call *call)
+int address_space_call(struct address_space_of of, const struct address_space_call *call)
 {
 	struct started_call *r;
 	int rc;
 
-	if (rests(account))
+	if (rests(of))
 		return -EBUSY;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
-	*r = (struct started_call){ .call = *call, .account = account };
+	*r = (struct started_call){ .call = *call, .of = of };
 	rc = start(r);
 	if (rc == 0)
 		rc = wait_for(r);
@@ -178,11 +178,9 @@ void address_space_while_waiting(void (*fn)(void *data), void *data)
 
 const char *address_space_strerror(int rc)
 {
-	return rc == -ETIMEDOUT ? "the kernel gave no access to it in time: something in the process, as a file system "
-				  "in user space, "
-				  "holds the lock of its address space"
-	       : rc == -EBUSY
-		   ? "another process of its user did not let go of its address space: its processes are not read "
-		     "for a minute"
-		   : strerror(-rc);
+	if (rc == -ETIMEDOUT)
+		return "something in it, as a file system in user space, holds the lock of its address space";
+	if (rc == -EBUSY)
+		return "it, or another process of its user, did not let go of its address space a short time ago";
+	return strerror(-rc);
 }

@@ -2,12 +2,19 @@
 /*
  * Calls that read the mappings or the memory of a process. Its user can delay them for any time: the kernel holds the
  * lock of an address space while a file system in user space does not answer a page fault. Each call runs in a thread
- * of its own, and is given up when it makes no progress. Then nothing of its account is read for a while.
+ * of its own, and is given up when it makes no progress. Then nothing of its account, or of that process, is read for a
+ * while.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_ADDRESS_SPACE_H
 #define CSIGHT_DAEMON_CAPTURE_ADDRESS_SPACE_H
 
 #include <sys/types.h>
+
+/* Whose address space is read. account: whose other processes may wait for it, too; 0: no others. */
+struct address_space_of {
+	uid_t account;
+	pid_t pid;
+};
 
 struct address_space_call {
 	void (*run)(void *data);
@@ -19,7 +26,7 @@ struct address_space_call {
  * 0: run() has returned. -ETIMEDOUT: it was given up, and owns its data. -EBUSY: run() was not called, since another
  * call of the account was given up and has not returned, or has done so a short time ago; -EAGAIN, -ENOMEM.
  */
-int address_space_call(uid_t account, const struct address_space_call *call);
+int address_space_call(struct address_space_of of, const struct address_space_call *call);
 
 /* Sets what a thread that waits for a call does every few milliseconds; NULL: nothing. */
 void address_space_while_waiting(void (*fn)(void *data), void *data);

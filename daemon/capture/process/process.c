@@ -36,7 +36,7 @@ static int scan_apart(struct process_code **p, uint64_t now)
 	if (!process_scan_needed(*p, now))
 		return process_scan_now(*p, now);
 	(*p)->scan_now = now;
-	rc = address_space_call((*p)->account, &call);
+	rc = address_space_call((struct address_space_of){ (*p)->account, (*p)->proc.pid }, &call);
 	if (rc == -ETIMEDOUT)
 		*p = NULL;
 	else

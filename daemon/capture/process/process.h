@@ -34,7 +34,7 @@ struct process_code;
 struct process_of {
 	pid_t pid;
 	int pidfd;
-	uid_t account; /* to which reading is charged */
+	uid_t account; /* see address-space.h */
 };
 
 int process_new(const struct process_of *of, bool data, uint64_t now_ns, struct process_code **ret);
