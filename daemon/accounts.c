@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/accounts.h"
@@ -10,22 +12,63 @@
 #include "lib/base/parse.h"
 #include "lib/base/util.h"
 
-enum { ACCOUNT_TEXT_SIZE = 64 << 10, ACCOUNT_NAME_SIZE = 256 };
+enum { TEXT_LEAST = 4 << 10, TEXT_MOST = 16 << 20, ACCOUNT_NAME_SIZE = 256 };
+
+/* What is looked up: a user or group of this name, or a group of this number; and what was found. */
+struct account_lookup {
+	const char *user, *group;
+	gid_t gid;
+	char *text;
+	struct passwd passwd;
+	struct group entry;
+};
+
+static int look_up_in(struct account_lookup *l, size_t size, bool *ret_found)
+{
+	struct passwd *passwd = NULL;
+	struct group *entry = NULL;
+	int rc = l->user    ? getpwnam_r(l->user, &l->passwd, l->text, size, &passwd)
+		 : l->group ? getgrnam_r(l->group, &l->entry, l->text, size, &entry)
+			    : getgrgid_r(l->gid, &l->entry, l->text, size, &entry);
+
+	*ret_found = passwd || entry;
+	return rc;
+}
+
+/* Returns 0, with a text that the caller frees; -ESRCH if there is none; or another errno if that is unknown. */
+static int look_up(struct account_lookup *l)
+{
+	for (size_t size = TEXT_LEAST; size <= TEXT_MOST; size *= 4) {
+		bool found = false;
+		int rc;
+
+		free(l->text);
+		l->text = malloc(size);
+		if (!l->text)
+			return -ENOMEM;
+		while ((rc = look_up_in(l, size, &found)) == EINTR)
+			;
+		if (rc != ERANGE)
+			return found ? 0 : rc == 0 || rc == ENOENT ? -ESRCH : -rc;
+	}
+	return -E2BIG;
+}
 
 int accounts_find_user(const char *name, uid_t *ret)
 {
-	struct passwd entry, *found = NULL;
-	char text[4096];
+	struct account_lookup l = { .user = name };
 	uint64_t uid;
+	int rc;
 
 	if (parse_u64(name, UINT32_MAX - 1, &uid) == 0) {
 		*ret = (uid_t)uid;
 		return 0;
 	}
-	if (getpwnam_r(name, &entry, text, sizeof(text), &found) != 0 || !found)
-		return -ESRCH;
-	*ret = found->pw_uid;
-	return 0;
+	rc = look_up(&l);
+	if (rc == 0)
+		*ret = l.passwd.pw_uid;
+	free(l.text);
+	return rc;
 }
 
 static int add_uid(struct account_set *s, uid_t uid)
@@ -56,33 +99,37 @@ static int add_members(struct account_set *s, const struct group *g)
 			rc = 0;
 	}
 	setpwent();
-	while (rc == 0 && (user = getpwent()))
+	while (rc == 0 && (errno = 0, user = getpwent()))
 		if (user->pw_gid == g->gr_gid)
 			rc = add_uid(s, user->pw_uid);
+	/* At the end of the list it may have other values. */
+	if (rc == 0 && (errno == EIO || errno == ENOMEM || errno == EMFILE || errno == ENFILE))
+		rc = -errno;
 	endpwent();
 	return rc;
 }
 
 int accounts_set_add_group(struct account_set *s, const char *name)
 {
-	_cleanup_free_ char *text = malloc(ACCOUNT_TEXT_SIZE);
-	struct group entry, *found = NULL;
+	struct account_lookup l = { .group = name };
 	uint64_t gid;
-	int rc = 0;
+	bool number = parse_u64(name, UINT32_MAX - 1, &gid) == 0;
+	int rc;
 
-	if (!text || array_reserve(s->gids, s->n_gids, &s->room_gids) < 0)
+	if (array_reserve(s->gids, s->n_gids, &s->room_gids) < 0)
 		return -ENOMEM;
-	if (parse_u64(name, UINT32_MAX - 1, &gid) == 0) {
-		getgrgid_r((gid_t)gid, &entry, text, ACCOUNT_TEXT_SIZE, &found);
-	} else {
-		getgrnam_r(name, &entry, text, ACCOUNT_TEXT_SIZE, &found);
-		if (!found)
-			return -ESRCH;
-		gid = found->gr_gid;
+	if (number) {
+		l.group = NULL;
+		l.gid = (gid_t)gid;
 	}
-	s->gids[s->n_gids++] = (gid_t)gid;
-	if (found)
-		rc = add_members(s, found);
+	rc = look_up(&l);
+	if (rc == 0 || (rc == -ESRCH && number))
+		s->gids[s->n_gids++] = number ? (gid_t)gid : l.entry.gr_gid;
+	if (rc == 0)
+		rc = add_members(s, &l.entry);
+	else if (rc == -ESRCH && number)
+		rc = 0;
+	free(l.text);
 	return rc;
 }
 

@@ -10,7 +10,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Finds the uid of a name or number. Returns 0, or -ESRCH if there is no such user. */
+/*
+ * Finds the uid of a name or number. Returns 0; -ESRCH if there is no such user; or another negative errno if the
+ * look-up failed, and it may exist.
+ */
 int accounts_find_user(const char *name, uid_t *ret);
 
 /* A set of users, some of them as groups. Zeros are the empty set. */
@@ -22,8 +25,8 @@ struct account_set {
 };
 
 /*
- * Add a user, or a group with its members, by name or number. They return 0, -ESRCH if there is no such user or group,
- * or -ENOMEM.
+ * Add a user, or a group with its members, by name or number. They return 0; -ESRCH if there is no such user or group;
+ * or another negative errno if a look-up failed: who is meant is unknown then.
  */
 int accounts_set_add_user(struct account_set *s, const char *name);
 int accounts_set_add_group(struct account_set *s, const char *name);

@@ -138,6 +138,9 @@ static int set_users(struct settings *s, const struct setting *k, const char *va
 	rc = accounts_set_add_list(set, value, &bad);
 	if (rc == -ESRCH)
 		reason_set(s->why, rc, "%s: %s: there is no user or group \"%s\"", where, k->name, esc(bad));
+	else if (rc < 0)
+		reason_set(s->why, rc, "%s: %s: cannot look up \"%s\" and its members: %s", where, k->name, esc(bad),
+			   strerror(-rc));
 	return rc;
 }
 
@@ -230,6 +233,9 @@ static int set_section_value(struct settings *s, const struct ini_entry *e, cons
 			   where, esc(e->section));
 	else if (section == -ESRCH)
 		reason_set(s->why, section, "%s: [%s]: there is no such user or group", where, esc(e->section));
+	else if (section < 0)
+		reason_set(s->why, section, "%s: [%s]: cannot look it up: %s", where, esc(e->section),
+			   strerror(-section));
 	if (section < 0)
 		return section;
 	if (quotas_kind(e->key, &kind) < 0)

@@ -46,10 +46,15 @@ static int add_line(struct uid_ranges *r, char *line, size_t *capacity)
 	char *name = strsep(&line, ":"), *first = strsep(&line, ":"), *count = line;
 	uint64_t from, n;
 	uid_t owner;
+	int rc;
 
 	if (!count || parse_u64(first, UINT32_MAX - 1, &from) < 0 || parse_u64(count, UINT32_MAX - from, &n) < 0 ||
-	    n == 0 || accounts_find_user(name, &owner) < 0)
+	    n == 0)
 		return 0;
+	/* Without its owner, deny would not hold for the range. */
+	rc = accounts_find_user(name, &owner);
+	if (rc < 0)
+		return rc == -ESRCH ? 0 : rc;
 	if (array_reserve(r->list, r->n, capacity) < 0)
 		return -ENOMEM;
 	r->list[r->n++] = (struct uid_range){ (uid_t)from, owner ? owner : (uid_t)from, (uint32_t)n };
@@ -90,8 +95,8 @@ static void run_read(struct work *w)
 
 	s->rc = ranges_read(s->o.path, &s->next);
 	if (s->rc < 0)
-		log_warning("cannot read %s: %s; the ranges that were read before stay in use", s->o.path,
-			    strerror(-s->rc));
+		log_warning("cannot read %s, or look up its users: %s; the ranges that were read before stay in use",
+			    s->o.path, strerror(-s->rc));
 }
 
 static void read_ran(struct work *w)
@@ -119,6 +124,12 @@ int subuids_new(const struct subuids_options *options, struct subuids **ret)
 	s->o = *options;
 	s->read = (struct work){ run_read, read_ran };
 	run_read(&s->read);
+	if (s->rc < 0) {
+		int rc = s->rc;
+
+		free(s);
+		return rc;
+	}
 	s->ranges = s->next;
 	s->next = (struct uid_ranges){ 0 };
 	*ret = s;

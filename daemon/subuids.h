@@ -18,7 +18,7 @@ struct subuids_options {
 	struct workqueue *queue; /* to read it, which asks for the uids of names, and may take long */
 };
 
-/* Reads the file; without it there are no ranges. */
+/* Reads the file; without it there are no ranges. An error means that the owners of some are unknown. */
 int subuids_new(const struct subuids_options *options, struct subuids **ret);
 struct subuids *subuids_free(struct subuids *s);
 
