@@ -12,6 +12,8 @@
 #include "lib/base/parse.h"
 #include "lib/base/util.h"
 
+#define NO_UID ((uid_t)-1)
+
 enum { TEXT_LEAST = 4 << 10, TEXT_MOST = 16 << 20, ACCOUNT_NAME_SIZE = 256 };
 
 /* What is looked up: a user or group of this name, or a group of this number; and what was found. */
@@ -136,19 +138,25 @@ int accounts_set_add_group(struct account_set *s, const char *name)
 int accounts_set_add_list(struct account_set *s, const char *list, const char **ret_bad)
 {
 	static const char separators[] = ", \t";
-	static char name[ACCOUNT_NAME_SIZE];
+	static char name[ACCOUNT_NAME_SIZE], unknown[ACCOUNT_NAME_SIZE];
 	int rc = 0;
 
+	*unknown = 0;
 	for (list += strspn(list, separators); *list && rc == 0; list += strspn(list, separators)) {
 		size_t n = strcspn(list, separators);
 
 		snprintf(name, sizeof(name), "%.*s", (int)MIN(n, sizeof(name) - 1), list);
 		rc = name[0] == '@' ? accounts_set_add_group(s, name + 1) : accounts_set_add_user(s, name);
 		list += n;
+		if (rc != -ESRCH)
+			continue;
+		if (!*unknown)
+			memcpy(unknown, name, sizeof(name));
+		/* It stands for an account that no process has: a set of unknown names is no empty one. */
+		rc = add_uid(s, NO_UID);
 	}
-	if (rc < 0)
-		*ret_bad = name;
-	return rc;
+	*ret_bad = rc < 0 ? name : unknown;
+	return rc == 0 && *unknown ? -ESRCH : rc;
 }
 
 void accounts_set_done(struct account_set *s)

@@ -31,7 +31,9 @@ struct account_set {
 int accounts_set_add_user(struct account_set *s, const char *name);
 int accounts_set_add_group(struct account_set *s, const char *name);
 
-/* Adds a list of names, separated by commas or blanks; a group has an '@' before its name. *ret_bad: the unknown name.
+/*
+ * Adds a list of names, separated by commas or blanks; a group has an '@' before its name. *ret_bad: the first name
+ * that failed. After -ESRCH the set has all other names, and is not empty.
  */
 int accounts_set_add_list(struct account_set *s, const char *list, const char **ret_bad);
 void accounts_set_done(struct account_set *s);

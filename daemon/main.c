@@ -603,7 +603,7 @@ int main(int argc, char **argv)
 {
 	static struct daemon d;
 	struct reason why = { "" };
-	int rc = settings_load(argc, argv, &d.settings, &why);
+	int rc = settings_load(argc, argv, true, &d.settings, &why);
 
 	if (rc > 0)
 		return EXIT_SUCCESS;

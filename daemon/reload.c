@@ -34,7 +34,7 @@ static void run_reload(struct work *w)
 {
 	struct reload *r = container_of(w, struct reload, work);
 
-	r->rc = settings_load(r->daemon->argc, r->daemon->argv, &r->fresh, &r->why);
+	r->rc = settings_load(r->daemon->argc, r->daemon->argv, false, &r->fresh, &r->why);
 }
 
 /* Passes the settings on to what keeps a copy of them; all others read them each time. */

@@ -136,6 +136,10 @@ static int set_users(struct settings *s, const struct setting *k, const char *va
 
 	accounts_set_done(set);
 	rc = accounts_set_add_list(set, value, &bad);
+	if (rc == -ESRCH && s->starting) {
+		log_warning("%s: %s: there is no user or group \"%s\": it is ignored", where, k->name, esc(bad));
+		return 0;
+	}
 	if (rc == -ESRCH)
 		reason_set(s->why, rc, "%s: %s: there is no user or group \"%s\"", where, k->name, esc(bad));
 	else if (rc < 0)
@@ -227,6 +231,10 @@ static int set_section_value(struct settings *s, const struct ini_entry *e, cons
 	if (standing_sections_have(e->section))
 		return set_standing(s, e, where);
 	section = quotas_section(&s->quotas, e->section);
+	if (section == -ESRCH && s->starting) {
+		log_warning("%s: [%s]: there is no such user or group: the line is ignored", where, esc(e->section));
+		return 0;
+	}
 	if (section == -EINVAL)
 		reason_set(s->why, section,
 			   "%s: a section is [User NAME], [Group NAME], [Trigger NAME] or [Target NAME], not [%s]",
@@ -400,6 +408,7 @@ static int parse_early_options(int argc, char **argv, struct settings *s)
 			break;
 		case 'C':
 			s->check_only = true;
+			s->starting = false;
 			break;
 		case 'v':
 			s->verbose = true;
@@ -555,12 +564,13 @@ static int load(int argc, char **argv, struct settings *s)
 	return rc < 0 ? rc : check_words(s);
 }
 
-int settings_load(int argc, char **argv, struct settings *ret, struct reason *ret_why)
+int settings_load(int argc, char **argv, bool starting, struct settings *ret, struct reason *ret_why)
 {
 	struct settings s = defaults;
 	int rc;
 
 	s.why = ret_why;
+	s.starting = starting;
 	rc = load(argc, argv, &s);
 	if (rc < 0 && !ret_why->text[0])
 		reason_set(ret_why, rc, "cannot read the configuration: %s", strerror(-rc));

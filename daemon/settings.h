@@ -23,6 +23,7 @@ struct settings {
 	bool system;
 	bool check_only;
 	bool verbose;
+	bool starting; /* users who do not exist are ignored: deleting one must not keep csightd from starting */
 	char socket[PATH_MAX], spool[PATH_MAX], config[PATH_MAX];
 	/* Sockets of csight-keeper and of the units of the other helpers; empty: none. */
 	char keeper[PATH_MAX], decoder[PATH_MAX], opener[PATH_MAX], runner[PATH_MAX], kernel[PATH_MAX];
@@ -64,7 +65,7 @@ struct settings {
  * Returns 0, or 1 if --help or --version was answered. -EINVAL: an invalid argument or file; ret_why has the file and
  * the line. Looks users and groups up, which may take long. On one thread at a time.
  */
-int settings_load(int argc, char **argv, struct settings *ret, struct reason *ret_why);
+int settings_load(int argc, char **argv, bool starting, struct settings *ret, struct reason *ret_why);
 void settings_done(struct settings *s);
 
 enum { SETTINGS_CHANGES_MAX = 64 };

@@ -151,7 +151,7 @@ static void load_settings(uint8_t how, uint8_t found)
 		argv[n++] = "--set";
 		argv[n++] = set[i];
 	}
-	fuzz_require(settings_load((int)n, (char **)argv, &d.settings, &why) == 0);
+	fuzz_require(settings_load((int)n, (char **)argv, true, &d.settings, &why) == 0);
 }
 
 static void start_parts(void)
