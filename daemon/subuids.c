@@ -27,6 +27,7 @@ struct uid_ranges {
 	size_t n;
 	struct timespec changed; /* of the file */
 	ino_t inode;
+	int unknown; /* why the owner of a range could not be looked up; 0: all are known */
 };
 
 struct subuids {
@@ -51,10 +52,14 @@ static int add_line(struct uid_ranges *r, char *line, size_t *capacity)
 	if (!count || parse_u64(first, UINT32_MAX - 1, &from) < 0 || parse_u64(count, UINT32_MAX - from, &n) < 0 ||
 	    n == 0)
 		return 0;
-	/* Without its owner, deny would not hold for the range. */
 	rc = accounts_find_user(name, &owner);
-	if (rc < 0)
-		return rc == -ESRCH ? 0 : rc;
+	if (rc == -ESRCH)
+		return 0;
+	/* The range is an account of its own for now. */
+	if (rc < 0) {
+		r->unknown = rc;
+		owner = (uid_t)from;
+	}
 	if (array_reserve(r->list, r->n, capacity) < 0)
 		return -ENOMEM;
 	r->list[r->n++] = (struct uid_range){ (uid_t)from, owner ? owner : (uid_t)from, (uint32_t)n };
@@ -93,10 +98,25 @@ static void run_read(struct work *w)
 {
 	struct subuids *s = container_of(w, struct subuids, read);
 
+	int before = s->rc;
+
 	s->rc = ranges_read(s->o.path, &s->next);
-	if (s->rc < 0)
+	/* It is read again until all owners are known; those that were known before stay so. */
+	if (s->rc == 0 && s->next.unknown) {
+		s->next.inode = 0;
+		s->next.changed = (struct timespec){ 0 };
+		if (s->ranges.n) {
+			s->rc = s->next.unknown;
+			free(s->next.list);
+			s->next = (struct uid_ranges){ 0 };
+		}
+	}
+	if (s->rc < 0 && s->rc != before)
 		log_warning("cannot read %s, or look up its users: %s; the ranges that were read before stay in use",
 			    s->o.path, strerror(-s->rc));
+	else if (s->next.unknown && !s->ranges.n)
+		log_warning("cannot look up users of %s: %s; their ranges do not belong to them until that is possible",
+			    s->o.path, strerror(-s->next.unknown));
 }
 
 static void read_ran(struct work *w)
