@@ -132,17 +132,25 @@ static void test_watching(struct sideband *s)
 	thread_table_done(&watched);
 }
 
-static void test_loss(struct sideband *s)
+/* Stays on one CPU, since losses are known per CPU. Returns those it could run on. */
+static cpu_set_t stay(void)
 {
-	uint64_t since = 0, before;
 	cpu_set_t all, one;
-	int status;
 
-	/* Stay on one CPU, since losses are known per CPU; other losses may have occurred before. */
 	sched_getaffinity(0, sizeof(all), &all);
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	CHECK_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+	return all;
+}
+
+static void test_loss(struct sideband *s)
+{
+	uint64_t since = 0, before;
+	cpu_set_t all = stay();
+	int status;
+
+	/* Other losses may have occurred before. */
 	sideband_drain(s);
 	sideband_lost(s, &since);
 	before = sideband_now(s);
@@ -161,13 +169,9 @@ static void test_loss(struct sideband *s)
 /* Records of others beyond what a ring holds cost nothing, if the rings are emptied in time. */
 static void test_collect(struct sideband *s)
 {
-	cpu_set_t all, one;
+	cpu_set_t all = stay();
 	uint64_t since;
 
-	sched_getaffinity(0, sizeof(all), &all);
-	CPU_ZERO(&one);
-	CPU_SET(sched_getcpu(), &one);
-	CHECK_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
 	sideband_drain(s);
 	sideband_lost(s, &since);
 	for (unsigned i = 0; i < 20000; i++) {
@@ -183,17 +187,13 @@ static void test_collect(struct sideband *s)
 /* More switches than a ring holds cost switches alone. */
 static void test_lost_switches(struct sideband *s)
 {
-	cpu_set_t all, one;
+	cpu_set_t all = stay();
 	int there[2], back[2];
 	unsigned sent = 0;
 	uint64_t since;
 	char byte = 0;
 	pid_t pid;
 
-	sched_getaffinity(0, sizeof(all), &all);
-	CPU_ZERO(&one);
-	CPU_SET(sched_getcpu(), &one);
-	CHECK_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
 	CHECK(pipe(there) == 0 && pipe(back) == 0);
 	pid = fork();
 	if (pid == 0) {

@@ -187,7 +187,7 @@ static int call_apart(struct filter_call **c, struct address_space_of of, void (
 	}
 	if (rc == -ETIMEDOUT)
 		*c = NULL;
-	return reason_set(why, -EAGAIN, "reading the mappings of the process: %s", address_space_strerror(rc));
+	return address_space_explain(rc, why);
 }
 
 int filter_new(const struct process_of *of, const char *text, struct filter **ret, struct reason *why)

@@ -20,7 +20,7 @@ struct filter;
 /*
  * text: parts separated by commas or newlines, each of the form "filter START/SIZE[@FILE]", "start ADDRESS[@FILE]" or
  * "stop ADDRESS[@FILE]", with numbers in C notation. -EINVAL: another form; -ENOENT: the process has no such file
- * mapped; -ESRCH, -EACCES; and errors of address_space_call(). Sets why on failure.
+ * mapped; -EAGAIN: its mappings cannot be read now; -ESRCH, -EACCES. Sets why on failure.
  */
 int filter_new(const struct process_of *of, const char *text, struct filter **ret, struct reason *why);
 struct filter *filter_free(struct filter *f);

@@ -66,6 +66,7 @@ uint64_t perf_share_rings(const struct perf_target *s)
 	return left;
 }
 
+/* NULL: it has none yet. */
 static struct perf_account *find_account(const struct perf_target *s)
 {
 	const struct perf_machine *m = s->m;
@@ -76,13 +77,13 @@ static struct perf_account *find_account(const struct perf_target *s)
 	return NULL;
 }
 
-/* NULL: there is no memory, and so no bound. */
+/* NULL: it is not bounded, or there is no memory. */
 static struct perf_account *find_or_add_account(struct perf_target *s)
 {
 	struct perf_machine *m = s->m;
 	struct perf_account *a = find_account(s);
 
-	if (a || array_reserve(m->accounts, m->n_accounts, &m->accounts_room) < 0)
+	if (a || !s->base.share.divided || array_reserve(m->accounts, m->n_accounts, &m->accounts_room) < 0)
 		return a;
 	m->accounts[m->n_accounts] = (struct perf_account){ .account = s->base.share.account };
 	return &m->accounts[m->n_accounts++];
@@ -92,7 +93,7 @@ bool perf_share_rests(const struct perf_target *s)
 {
 	const struct perf_account *a = find_account(s);
 
-	return s->base.share.divided && a && now_ns(CLOCK_MONOTONIC) < a->rest_until;
+	return a && now_ns(CLOCK_MONOTONIC) < a->rest_until;
 }
 
 void perf_share_worked(struct perf_target *s, uint64_t begun)
@@ -106,7 +107,7 @@ void perf_share_worked(struct perf_target *s, uint64_t begun)
 
 bool perf_share_follows(struct perf_target *s)
 {
-	struct perf_account *a = s->base.share.divided ? find_or_add_account(s) : NULL;
+	struct perf_account *a = find_or_add_account(s);
 
 	if (!a)
 		return true;

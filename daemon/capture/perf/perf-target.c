@@ -287,8 +287,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	/* The sideband also records mappings that are not executable (sideband.c). */
 	s->unread = process_new(&of, true, s->armed_at, &s->process);
 	if (s->unread == -ETIMEDOUT || s->unread == -EBUSY)
-		return reason_set(why, -EAGAIN, "reading the mappings of the process: %s",
-				  address_space_strerror(s->unread));
+		return address_space_explain(s->unread, why);
 	perf_keep_replay(s);
 	/* If the process executed a program meanwhile, its owner is determined by the check after exec. */
 	sideband_drain(m->sideband);

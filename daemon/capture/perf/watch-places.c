@@ -289,14 +289,14 @@ int watch_places_find(const struct process_of *of, const struct capture_watch_li
 	*ret = (struct watch_specs){ 0 };
 	rc = address_space_call((struct address_space_of){ of->account, of->pid }, &call);
 	if (rc == -ETIMEDOUT)
-		return reason_set(why, -EAGAIN, "reading the mappings of the process: %s", address_space_strerror(rc));
+		return address_space_explain(rc, why);
 	if (rc == 0) {
 		rc = c->rc;
 		*why = c->why;
 		*ret = c->specs;
 		c->specs = (struct watch_specs){ 0 };
 	} else {
-		rc = reason_set(why, -EAGAIN, "reading the mappings of the process: %s", address_space_strerror(rc));
+		rc = address_space_explain(rc, why);
 	}
 	drop_search(c);
 	return rc;

@@ -184,3 +184,8 @@ const char *address_space_strerror(int rc)
 		return "it, or another process of its user, did not let go of its address space a short time ago";
 	return strerror(-rc);
 }
+
+int address_space_explain(int rc, struct reason *why)
+{
+	return reason_set(why, -EAGAIN, "reading the mappings of the process: %s", address_space_strerror(rc));
+}

@@ -10,6 +10,8 @@
 
 #include <sys/types.h>
 
+#include "lib/base/reason.h"
+
 /* Whose address space is read. account: whose other processes may wait for it, too; 0: no others. */
 struct address_space_of {
 	uid_t account;
@@ -33,5 +35,8 @@ void address_space_while_waiting(void (*fn)(void *data), void *data);
 
 /* Returns the text of an error of these calls, or that of strerror(). */
 const char *address_space_strerror(int rc);
+
+/* Sets *why for such an error, which may not occur again. Returns -EAGAIN. */
+int address_space_explain(int rc, struct reason *why);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -17,20 +18,17 @@ enum {
 
 static const char anonymous[] = "//anon";
 
+static int compare_id(const void *key, const void *item)
+{
+	uint32_t id = *(const uint32_t *)key, other = ((const struct process_image *)item)->id;
+
+	return (id > other) - (id < other);
+}
+
 struct process_image *process_find_image(struct process_code *p, uint32_t id)
 {
-	size_t low = 0, high = p->n_images;
-
 	/* They are in order of their identifiers. */
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (p->images[middle].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < p->n_images && p->images[low].id == id ? &p->images[low] : NULL;
+	return p->n_images ? bsearch(&id, p->images, p->n_images, sizeof(*p->images), compare_id) : NULL;
 }
 
 /*
