@@ -12,7 +12,8 @@ struct fair_flow {
 	uid_t uid;
 	struct fair_items items;
 	size_t running;
-	bool held; /* no item of it is taken */
+	bool held;                         /* no item of it is taken */
+	const struct fair_item *suspender; /* the item that is done before any other is taken, or NULL */
 	uint64_t debt;
 	uint64_t last; /* cost of its last item: the estimate of those that run */
 };
@@ -95,7 +96,7 @@ static struct fair_flow *least_debt(struct fair_queue *q)
 	struct fair_flow *f, *found = NULL;
 
 	TAILQ_FOREACH (f, &q->flows, link)
-		if (!STAILQ_EMPTY(&f->items) && !f->held && (!found || f->debt < found->debt))
+		if (!STAILQ_EMPTY(&f->items) && !f->held && !f->suspender && (!found || f->debt < found->debt))
 			found = f;
 	return found;
 }
@@ -145,12 +146,28 @@ void fair_queue_charge(struct fair_queue *q, struct fair_item *item, uint64_t co
 	q->running--;
 	if (f) {
 		f->running--;
+		if (f->suspender == item)
+			f->suspender = NULL;
 		f->last = MAX(cost, 1u);
 		f->debt += f->last;
 		f->debt -= MIN(f->debt, item->estimate);
 	}
 	if (!q->waiting && !q->running)
 		drop_idle_flows(q);
+}
+
+bool fair_queue_suspend(struct fair_queue *q, const struct fair_item *item)
+{
+	struct fair_flow *f, *own = item->flow;
+
+	if (!own || own->suspender)
+		return false;
+	TAILQ_FOREACH (f, &q->flows, link)
+		if (f != own && !f->suspender && !STAILQ_EMPTY(&f->items)) {
+			own->suspender = item;
+			return true;
+		}
+	return false;
 }
 
 void fair_queue_put_back(struct fair_queue *q, struct fair_item *item)

@@ -54,6 +54,12 @@ void fair_queue_charge(struct fair_queue *q, struct fair_item *item, uint64_t co
 void fair_queue_put_back(struct fair_queue *q, struct fair_item *item);
 void fair_queue_release(struct fair_queue *q);
 
+/*
+ * If another user waits for a place, lets that user have the place of an item that was taken: no other of the item's
+ * user is taken before fair_queue_charge() of this one. Returns false if none waits, or this user has been suspended.
+ */
+bool fair_queue_suspend(struct fair_queue *q, const struct fair_item *item);
+
 /* Takes an item that waits out of the queue. */
 void fair_queue_remove(struct fair_queue *q, struct fair_item *item);
 

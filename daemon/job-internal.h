@@ -26,6 +26,7 @@ struct job {
 	int fd; /* to the child */
 	struct event *event, *timer, *tick;
 	struct job_budget budget;
+	bool slow;        /* counts in n_slow, not in n_running */
 	bool closed;      /* the child has closed its end of fd */
 	bool child_ended; /* status is valid */
 	bool killed;      /* the child is being killed */
@@ -50,7 +51,7 @@ struct job_queue {
 	struct fair_queue queue;
 	struct event *retry; /* pending while users wait for room in the spool */
 	TAILQ_HEAD(, job) running;
-	unsigned n_running;
+	unsigned n_running, n_slow;
 	bool stopping;
 	char opencsd[32]; /* the version that the last decode used */
 };
@@ -69,6 +70,9 @@ void job_conclude(struct job *job);
 
 /* Takes note of the end of the child; status as from waitpid(). The job is concluded when all that it sent is read. */
 void job_child_ended(struct job *job, int status);
+
+/* A decode that has run for long lets others have its place, if they wait. */
+void job_queue_yield(struct job_queue *j, struct job *job);
 
 void job_queue_push(struct job_queue *j, struct snapshot *s);
 

@@ -11,6 +11,11 @@
 /* Attempts that ended with the server, and are not counted. */
 enum { LOSSES_MAX = 3 };
 
+enum {
+	SLOW_PART = 30, /* of job-timeout, after which a decode is slow */
+	SLOW_MAX = 4,   /* slow decodes that others do not wait for */
+};
+
 enum { RETRY_SECONDS = 1 /* after which users who wait for room in the spool have another turn, at the latest */ };
 
 void job_queue_settle(struct job_queue *j, struct snapshot *s)
@@ -83,6 +88,20 @@ void job_queue_begin(struct job_queue *j)
 		}
 		snapshot_unref(s);
 	}
+}
+
+void job_queue_yield(struct job_queue *j, struct job *job)
+{
+	uint64_t limit = j->o.settings->job_timeout * 1000000000u / SLOW_PART;
+
+	if (job->slow || j->n_slow >= SLOW_MAX || now_ns(CLOCK_MONOTONIC) - job->began_ns < limit)
+		return;
+	if (!fair_queue_suspend(&j->queue, &job->turn))
+		return;
+	job->slow = true;
+	j->n_slow++;
+	j->n_running--;
+	job_queue_begin(j);
 }
 
 static void on_child_ended(void *data, uint64_t id, int status)

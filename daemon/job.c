@@ -77,7 +77,10 @@ static void finish_ran(struct work *w)
 	spool_room_settle(&s->claim, s->size);
 	snapshot_move(s, job->end);
 	TAILQ_REMOVE(&j->running, job, link);
-	j->n_running--;
+	if (job->slow)
+		j->n_slow--;
+	else
+		j->n_running--;
 	ns = now_ns(CLOCK_MONOTONIC) - job->began_ns;
 	fair_queue_charge(&j->queue, &job->turn, ns);
 	ledger_spend(j->o.ledger, s->owner, LEDGER_DECODER, ns / 1000000, NULL);
@@ -287,11 +290,12 @@ static void on_deadline(evutil_socket_t fd, short what, void *data)
 	job_conclude(job);
 }
 
-/* Lets the outputs grow. */
+/* Lets the outputs grow, and others have the place of a slow decode. */
 static void on_tick(evutil_socket_t fd, short what, void *data)
 {
 	struct job *job = data;
 
+	job_queue_yield(job->jobs, job);
 	if (job_budget_grow(&job->budget, &job->files))
 		decode_server_extend(job->jobs->decoder, job->id, job->budget.limit);
 }

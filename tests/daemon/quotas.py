@@ -168,6 +168,30 @@ def case_refused(path, daemon, spool, config):
     return {"errors": errors, "states": states, "after": [s["state"] for s in after], "reason": after[1].get("reason")}
 
 
+def case_slow(path, daemon, spool):
+    """Decodes of Anna, Bert and Carl do not end, and there is place for one. Anna has two."""
+    uids = [ANNA, BERT, CARL]
+    ps = [program(path, uid, rings=1, ring_size=MiB, bytes_each=64 << 10) for uid in uids]
+    with open("/proc/%d/task/%d/children" % (daemon, daemon)) as f:
+        server = int(f.read().split()[0])
+    os.kill(server, signal.SIGSTOP)
+    try:
+        errors = [call_as(uids[n], path, "Snapshot", {"pid": ps[n][1]["pid"], "noWait": True}).get("error")
+                  for n in (0, 0, 1, 2)]
+        first = [snapshots(path, uid)[0]["state"] for uid in (BERT, CARL)]
+        until = time.monotonic() + 60
+        while snapshots(path, CARL)[0]["state"] == "queued" and time.monotonic() < until:
+            time.sleep(0.02)
+        states = [sorted(s["state"] for s in snapshots(path, uid)) for uid in uids]
+    finally:
+        os.kill(server, signal.SIGCONT)
+    settled(path)
+    after = [s["state"] for uid in uids for s in snapshots(path, uid)]
+    for p, _ in ps:
+        end(p)
+    return {"errors": errors, "first": first, "states": states, "after": after}
+
+
 def case_removed(path, daemon, spool):
     """Anna removes a snapshot whose trace she has open."""
     a, anna = program(path, ANNA, rings=1, ring_size=4 * MiB, bytes_each=4 * MiB)

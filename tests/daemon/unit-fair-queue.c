@@ -69,6 +69,37 @@ static void test_put_back(void)
 	fair_queue_done(&q);
 }
 
+/* While another waits, an item leaves its place, but not to a further one of its own user. */
+static void test_suspend(void)
+{
+	struct fair_item anna[3], bert[2], *first, *b;
+	struct fair_queue q;
+
+	fair_queue_init(&q);
+	push(&q, anna, 3, ANNA);
+	first = fair_queue_pop(&q);
+	CHECK(!fair_queue_suspend(&q, first));
+	push(&q, bert, 2, BERT);
+	CHECK(fair_queue_suspend(&q, first) && !fair_queue_suspend(&q, first));
+	b = fair_queue_pop(&q);
+	CHECK(b == &bert[0]);
+	/* Anna waits, but gets no place that Bert's item could leave. */
+	CHECK(!fair_queue_suspend(&q, b));
+	fair_queue_charge(&q, b, 1000);
+	b = fair_queue_pop(&q);
+	CHECK(b == &bert[1] && !fair_queue_pop(&q));
+	fair_queue_charge(&q, first, 1);
+	CHECK(fair_queue_suspend(&q, b));
+	for (int n = 1; n < 3; n++) {
+		first = fair_queue_pop(&q);
+		CHECK(first == &anna[n]);
+		fair_queue_charge(&q, first, 1);
+	}
+	fair_queue_charge(&q, b, 1);
+	CHECK(fair_queue_empty(&q) && TAILQ_EMPTY(&q.flows));
+	fair_queue_done(&q);
+}
+
 /* Two run at a time, and a user who has one that runs does not get the second place while another waits. */
 static void test_two_places(void)
 {
@@ -195,6 +226,7 @@ int main(void)
 	test_one_job(1);
 	test_one_job(1000000);
 	test_put_back();
+	test_suspend();
 	test_two_places();
 	test_urgent();
 	for (unsigned seed = 1; seed <= 3; seed++)
