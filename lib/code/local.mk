@@ -40,4 +40,4 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/ocaml-traps.c lib/code/ocaml-traps.h \
 	lib/code/stack-use.c lib/code/stack-use.h \
 	lib/code/unwind.c lib/code/unwind.h
-lib_code_libcode_la_LIBADD += $(ELF_LIBS) $(LZMA_LIBS) $(ZSTD_LIBS) $(ZLIB_LIBS) -lstdc++
+lib_code_libcode_la_LIBADD += $(ELF_LIBS) $(LZMA_LIBS) $(ZSTD_LIBS) $(ZLIB_LIBS) -lsupc++ -lstdc++

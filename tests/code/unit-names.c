@@ -144,6 +144,38 @@ static void test_growth(void)
 	      strncmp(readable, "r::a::<(u8, u8), ((u8, u8), (u8, u8)), (((u8", 44) == 0);
 }
 
+/* The same in C++: each parameter is a template of the previous one, twice. */
+static void test_growth_cpp(void)
+{
+	_cleanup_free_ char *readable = NULL;
+	char name[1024] = "_Z1f1AIiiE";
+
+	for (int i = 0; i < 36; i++) {
+		char digit = (char)(i < 10 ? '0' + i : 'A' + i - 10);
+
+		sprintf(name + strlen(name), "S_IS%c_S%c_E", digit, digit);
+	}
+	readable = demangle_symbol(name);
+	CHECK(readable && strlen(readable) < 500 &&
+	      strncmp(readable, "f(A<int, int>, A<A<int, int>, A<int, int> >, A<A<A<int", 54) == 0);
+}
+
+/* A pack expansion of such types, none of which is a pack, would be searched for ever before there is any text. */
+static void test_search_cpp(void)
+{
+	_cleanup_free_ char *readable = NULL;
+	char name[1024] = "_Z1fIiEvDp1BI1AIiiE";
+
+	for (int i = 2; i < 36; i++) {
+		char digit = (char)(i < 10 ? '0' + i : 'A' + i - 10);
+
+		sprintf(name + strlen(name), "S1_IS%c_S%c_E", digit, digit);
+	}
+	strcat(name, "E");
+	readable = demangle_symbol(name);
+	CHECK_STR(readable, name);
+}
+
 static void test_nesting(void)
 {
 	char name[2048] = "_RINvC1r1a";
@@ -182,6 +214,8 @@ int main(void)
 	test_table();
 	test_backtracking();
 	test_growth();
+	test_growth_cpp();
+	test_search_cpp();
 	test_nesting();
 	test_garbled();
 	return unit_end();

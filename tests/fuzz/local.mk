@@ -40,7 +40,7 @@ fuzz/bin/service fuzz/bin/decoder: fuzz/daemon/main.o fuzz/tests/fuzz/csightd.o
 
 $(addprefix fuzz/bin/,$(FUZZ)): fuzz/bin/%: fuzz/tests/fuzz/%.o $(fuzz_objects)
 	$(AM_V_CCLD)$(MKDIR_P) fuzz/bin && $(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^ \
-		$(EVENT_LIBS) $(SYSTEMD_LIBS) $(JSON_LIBS) $(OPENCSD_LIBS) $(ELF_LIBS) $(LZMA_LIBS) $(ZSTD_LIBS) $(ZLIB_LIBS) -lstdc++
+		$(EVENT_LIBS) $(SYSTEMD_LIBS) $(JSON_LIBS) $(OPENCSD_LIBS) $(ELF_LIBS) $(LZMA_LIBS) $(ZSTD_LIBS) $(ZLIB_LIBS) -lsupc++ -lstdc++
 
 # One after another, each until its time is up or it finds something; what it found lies in fuzz/found. OpenCSD
 # leaks memory with each tree, and its stacks cannot be distinguished from ours; csightd allocates beside the harness.
