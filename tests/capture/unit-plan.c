@@ -143,6 +143,9 @@ static void test_private(void)
 	    0);
 	CHECK(!p->exclude_kernel);
 	CHECK_EQ(p->cpus[0].configr, 1 << 4 | 1 << 6 | 1 << 12);
+	CHECK(!misses("alone"));
+	CHECK_EQ(make_plan(&(struct capture_options){ .thread = 7 }, NULL, false), 0);
+	CHECK(p->thread == 7 && misses("thread 7 alone is traced"));
 	/* Without a private sink on each CPU all targets use the shared sink, as threads migrate. */
 	cpus[2].n_sinks = 0;
 	give(2, 4);

@@ -299,6 +299,8 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 	if (o->thread && p->shared)
 		return reason_set(why, -ENOTSUP, "thread: a shared sink records all that runs on its CPUs");
 	p->thread = o->thread;
+	if (o->thread)
+		add_missing(p, "thread %u alone is traced", o->thread);
 	if (o->filter && p->shared)
 		return reason_set(why, -ENOTSUP,
 				  "address filters require a sink per CPU: on %s they would apply to every process",
