@@ -334,6 +334,18 @@ static bool lost_between(const struct demux *d, const struct pd_piece *before, c
 }
 
 /*
+ * True if the buffer of the sink was full when the kernel took this from it: what was there before is overwritten. A
+ * full buffer of a shared sink advances the kernel's position by its size, which is a power of two, however much it has
+ * overwritten.
+ */
+static bool was_full(const struct pd_piece *p)
+{
+	enum { PAGE = 4096 };
+
+	return p->flags & PD_AUX_OVERWRITE && p->size >= PAGE && (p->size & (p->size - 1)) == 0;
+}
+
+/*
  * True if nothing is missing between the last stretch of the thread and this one. AUX slices of a thread are contiguous
  * if the thread left by an exception, or in the kernel, where it switches to another, and no trace was lost.
  */
@@ -352,8 +364,9 @@ static bool continues_thread(const struct demux *d, const struct feed *f, const 
 	*ret_why = REASON_INIT;
 	if (f->stream->of_threads)
 		return (t->after_exception || t->in_kernel) && !u->late;
-	*ret_why =
-	    pd_lost_anywhere(d->input->contents, before->origin.time, f->time, &kind) ? reason_of(kind) : REASON_PAUSED;
+	*ret_why = was_full(here) ? REASON_OVERWRITTEN : REASON_PAUSED;
+	if (pd_lost_anywhere(d->input->contents, before->origin.time, f->time, &kind))
+		*ret_why = reason_of(kind);
 	/* AUX slices of two CPUs that were recorded during the same time. */
 	return d->input->has_clock && f->time < before->origin.time;
 }
@@ -511,17 +524,10 @@ static int find_earliest(struct demux *d, struct feed **ret, const struct elemen
 	return 0;
 }
 
-/*
- * True if the buffer may have held older trace than its oldest AUX slice. A full ETR advances the kernel's position by
- * the size of its buffer, which is a power of two, however much it has overwritten: its first slice begins at 0.
- */
+/* True if the buffer may have held older trace than its oldest AUX slice. That of a full sink begins at 0. */
 static bool has_wrapped(const struct stream *s)
 {
-	enum { PAGE = 4096 };
-	const struct pd_piece *first = s->pieces;
-
-	return s->n_pieces && (first->offset || (first->flags & PD_AUX_OVERWRITE && first->size >= PAGE &&
-						 (first->size & (first->size - 1)) == 0));
+	return s->n_pieces && (s->pieces[0].offset || was_full(&s->pieces[0]));
 }
 
 /*
