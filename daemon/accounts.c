@@ -12,8 +12,6 @@
 #include "lib/base/parse.h"
 #include "lib/base/util.h"
 
-#define NO_UID ((uid_t)-1)
-
 enum { TEXT_LEAST = 4 << 10, TEXT_MOST = 16 << 20, ACCOUNT_NAME_SIZE = 256 };
 
 /* What is looked up: a user or group of this name, or a group of this number; and what was found. */
@@ -153,7 +151,7 @@ int accounts_set_add_list(struct account_set *s, const char *list, const char **
 		if (!*unknown)
 			memcpy(unknown, name, sizeof(name));
 		/* It stands for an account that no process has: a set of unknown names is no empty one. */
-		rc = add_uid(s, NO_UID);
+		rc = add_uid(s, ACCOUNTS_NO_UID);
 	}
 	*ret_bad = rc < 0 ? name : unknown;
 	return rc == 0 && *unknown ? -ESRCH : rc;

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#define ACCOUNTS_NO_UID ((uid_t)-1) /* of no process */
+
 /*
  * Finds the uid of a name or number. Returns 0; -ESRCH if there is no such user; or another negative errno if the
  * look-up failed, and it may exist.

@@ -204,12 +204,23 @@ static int set_value(struct settings *s, const char *name, const char *value, co
 	return 0;
 }
 
+/* Explains an error of a section. csightd starts without a section whose user does not exist. */
+static int refuse_section(struct settings *s, const struct ini_entry *e, const char *where, const struct reason *why,
+			  int rc)
+{
+	if (rc == -ESRCH && s->starting) {
+		log_warning("%s: [%s]: %s: the section is ignored", where, esc(e->section), why->text);
+		return 0;
+	}
+	return reason_set(s->why, rc, "%s: [%s]: %s", where, esc(e->section), why->text);
+}
+
 static int set_trigger(struct settings *s, const struct ini_entry *e, const char *where)
 {
 	struct reason why = { "" };
 	int rc = trigger_sections_set(&s->triggers, e, &why);
 
-	return rc < 0 ? reason_set(s->why, rc, "%s: [%s]: %s", where, esc(e->section), why.text) : 0;
+	return rc < 0 ? refuse_section(s, e, where, &why, rc) : 0;
 }
 
 static int set_standing(struct settings *s, const struct ini_entry *e, const char *where)
@@ -217,7 +228,7 @@ static int set_standing(struct settings *s, const struct ini_entry *e, const cha
 	struct reason why = { "" };
 	int rc = standing_sections_set(&s->standing, e, &why);
 
-	return rc < 0 ? reason_set(s->why, rc, "%s: [%s]: %s", where, esc(e->section), why.text) : 0;
+	return rc < 0 ? refuse_section(s, e, where, &why, rc) : 0;
 }
 
 /* Sets a value in a section of a user or group, of a trigger, or of a standing target. */
@@ -530,6 +541,27 @@ static int set_default_paths(struct settings *s)
 		   : reason_set(s->why, rc, "the default paths of this user are too long; use --socket and --spool");
 }
 
+static int check_shared_sink(struct settings *s)
+{
+	int rc;
+
+	if (strcmp(s->shared_sink, "all") == 0 || strcmp(s->shared_sink, "root") == 0)
+		return 0;
+	rc = accounts_set_add_group(&s->shared_users, s->shared_sink);
+	if (rc == -ESRCH && s->starting) {
+		log_warning(
+		    "shared-sink: there is no group \"%s\": it is ignored, and root alone may use a shared sink",
+		    esc(s->shared_sink));
+		return 0;
+	}
+	if (rc == -ESRCH)
+		return reason_set(s->why, -EINVAL, "shared-sink must be all, root or a group, not \"%s\"",
+				  esc(s->shared_sink));
+	return rc < 0 ? reason_set(s->why, rc, "shared-sink: cannot look up \"%s\" and its members: %s",
+				   esc(s->shared_sink), strerror(-rc))
+		      : 0;
+}
+
 static int check_words(struct settings *s)
 {
 	if (strcmp(s->capture, "auto") != 0 && strcmp(s->capture, "perf") != 0 && strcmp(s->capture, "emu") != 0)
@@ -540,11 +572,7 @@ static int check_words(struct settings *s)
 		return reason_set(s->why, -EINVAL, "hazards must be refuse or allow, not \"%s\"", esc(s->hazards));
 	if (strcmp(s->restore, "yes") != 0 && strcmp(s->restore, "no") != 0)
 		return reason_set(s->why, -EINVAL, "restore must be yes or no, not \"%s\"", esc(s->restore));
-	if (strcmp(s->shared_sink, "all") != 0 && strcmp(s->shared_sink, "root") != 0 &&
-	    accounts_set_add_group(&s->shared_users, s->shared_sink) < 0)
-		return reason_set(s->why, -EINVAL, "shared-sink must be all, root or a group, not \"%s\"",
-				  esc(s->shared_sink));
-	return 0;
+	return check_shared_sink(s);
 }
 
 static int load(int argc, char **argv, struct settings *s)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/accounts.h"
 #include "daemon/standing/standing-sections.h"
 #include "daemon/standing/standing.h"
 #include "lib/base/array.h"
@@ -34,14 +34,21 @@ static struct standing_section *find_or_add_section(struct standing_sections *s,
 
 static int set_user(struct standing_rule *r, const char *value, struct reason *why)
 {
-	const struct passwd *user = getpwnam(value);
-	uint64_t uid;
+	int rc = accounts_find_user(value, &r->user);
 
-	if (!user && parse_u64(value, UINT32_MAX - 1, &uid) < 0)
-		return reason_set(why, -ESRCH, "there is no user \"%s\"", esc(value));
 	r->has_user = true;
-	r->user = user ? user->pw_uid : (uid_t)uid;
-	return 0;
+	/* If csightd starts all the same, the section is of no process. */
+	if (rc < 0)
+		r->user = ACCOUNTS_NO_UID;
+	if (rc == -ESRCH)
+		return reason_set(why, rc, "there is no user \"%s\"", esc(value));
+	return rc < 0 ? reason_set(why, rc, "cannot look up \"%s\": %s", esc(value), strerror(-rc)) : 0;
+}
+
+/* True if csightd has started though there is no such user. */
+static bool is_without_user(const struct standing_section *s)
+{
+	return s->rule.has_user && s->rule.user == ACCOUNTS_NO_UID;
 }
 
 static int set_text(char **to, const char *value)
@@ -146,7 +153,7 @@ int standing_sections_check(const struct standing_sections *s, struct reason *wh
 		if (standing_rule_check(&s->list[i].rule, &inner) < 0)
 			return reason_set(why, -EINVAL, "[Target %s]: %s", esc(s->list[i].name), inner.text);
 		for (size_t j = 0; j < i; j++)
-			if (standing_rule_equal(&s->list[i].rule, &s->list[j].rule))
+			if (!is_without_user(&s->list[i]) && standing_rule_equal(&s->list[i].rule, &s->list[j].rule))
 				return reason_set(why, -EINVAL, "[Target %s]: [Target %s] selects the same processes",
 						  esc(s->list[i].name), esc(s->list[j].name));
 	}
@@ -221,7 +228,7 @@ void standing_sections_apply(const struct standing_sections *sections, struct st
 		struct reason why = { "" };
 		int rc;
 
-		if (is_set(all, section))
+		if (is_without_user(section) || is_set(all, section))
 			continue;
 		rc = standing_add(all, &request, &s, &why, &limit);
 		if (rc == -EDQUOT)

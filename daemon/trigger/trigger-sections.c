@@ -2,10 +2,10 @@
 #include "config.h"
 
 #include <fnmatch.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/accounts.h"
 #include "daemon/trigger/trigger-private.h"
 #include "daemon/trigger/trigger-sections.h"
 #include "lib/base/array.h"
@@ -34,14 +34,15 @@ static struct trigger_section *find_or_add_section(struct trigger_sections *s, c
 
 static int set_user(struct trigger_section *t, const char *value, struct reason *why)
 {
-	const struct passwd *user = getpwnam(value);
-	uint64_t uid;
+	int rc = accounts_find_user(value, &t->user);
 
-	if (!user && parse_u64(value, UINT32_MAX - 1, &uid) < 0)
-		return reason_set(why, -ESRCH, "there is no user \"%s\"", esc(value));
 	t->has_user = true;
-	t->user = user ? user->pw_uid : (uid_t)uid;
-	return 0;
+	/* If csightd starts all the same, the section is of no process. */
+	if (rc < 0)
+		t->user = ACCOUNTS_NO_UID;
+	if (rc == -ESRCH)
+		return reason_set(why, rc, "there is no user \"%s\"", esc(value));
+	return rc < 0 ? reason_set(why, rc, "cannot look up \"%s\": %s", esc(value), strerror(-rc)) : 0;
 }
 
 int trigger_sections_set(struct trigger_sections *s, const struct ini_entry *e, struct reason *why)
