@@ -11,8 +11,8 @@ enum {
 	TICK_MS = 10,
 	HITS_AT_ONCE = 64,
 	TURN_NS = 1000000,
-	SETTLE_NS = 5000000,
-	APPLY_SECONDS = 2, /* how long threads may take to read a list */
+	APPLY_SECONDS = 2,  /* how long threads may take to read a list */
+	UNREAD_SECONDS = 2, /* how long hits of a process that has ended are read: others may have its memory */
 };
 
 static const struct capture_watching *watching_of(const struct watched_target *w)
@@ -137,7 +137,9 @@ bool watched_target_settle(struct watched_target *w)
 	bool settled = !watching_of(w) || watching_of(w)->settled(w->target->ring.source, w->target->gone_ns);
 
 	watched_target_ref(w);
-	if (watching_of(w) && read_hits(w, now_ns(CLOCK_MONOTONIC) + SETTLE_NS))
+	/* Many may end at once: at most one hit is read here, and the others in turns. */
+	if (watching_of(w) && read_hits(w, 0) &&
+	    now_ns(CLOCK_MONOTONIC) - w->target->gone_ns < UNREAD_SECONDS * 1000000000ull)
 		settled = false;
 	w->settling = !settled;
 	start_tick(w);
