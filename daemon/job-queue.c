@@ -213,7 +213,7 @@ void job_queue_update(struct job_queue *j)
 	job_queue_begin(j);
 }
 
-void job_queue_add(struct job_queue *j, struct snapshot *s)
+static void add(struct job_queue *j, struct snapshot *s)
 {
 	if (s->attempts >= SNAPSHOT_ATTEMPTS) {
 		/* The daemon ended during each attempt. */
@@ -223,6 +223,22 @@ void job_queue_add(struct job_queue *j, struct snapshot *s)
 		return;
 	}
 	job_queue_push(j, s);
+}
+
+void job_queue_add(struct job_queue *j, struct snapshot *s)
+{
+	add(j, s);
+	job_queue_begin(j);
+}
+
+void job_queue_add_old(struct job_queue *j)
+{
+	struct snapshot *s;
+
+	/* None begins meanwhile, since others may be removed for its room. */
+	TAILQ_FOREACH (s, spool_list(j->o.spool), link)
+		if (s->state == SNAPSHOT_QUEUED)
+			add(j, s);
 	job_queue_begin(j);
 }
 

@@ -35,6 +35,9 @@ void job_queue_update(struct job_queue *j);
 /* Queues a snapshot in state queued for its decode. */
 void job_queue_add(struct job_queue *j, struct snapshot *s);
 
+/* Queues the decodes of all snapshots of the spool that an earlier daemon did not finish. */
+void job_queue_add_old(struct job_queue *j);
+
 /* Returns the reader of build-ids, which uses the same csight-decode. */
 struct build_ids *job_queue_build_ids(struct job_queue *j);
 

@@ -500,13 +500,7 @@ static int start(struct daemon *d)
 /* Queues the decodes that an earlier daemon did not finish. */
 static void queue_old_decodes(struct daemon *d)
 {
-	struct snapshot *s, *next;
-
-	for (s = TAILQ_FIRST(spool_list(d->spool)); s; s = next) {
-		next = TAILQ_NEXT(s, link);
-		if (s->state == SNAPSHOT_QUEUED)
-			job_queue_add(d->jobs, s);
-	}
+	job_queue_add_old(d->jobs);
 	spool_room_vacuum(d->spool, NULL);
 }
 
