@@ -38,6 +38,8 @@ struct standing_list {
 	DIR *proc;                     /* where the pass continues; NULL: none is under way */
 	bool again;                    /* another pass follows */
 	struct ancestors ancestors;
+	struct standing_head leaving; /* removed in this turn of the loop */
+	struct event *sweep;          /* frees them */
 };
 
 /* A process that is being armed for a rule. */
@@ -275,8 +277,9 @@ static void on_waits(void *data, pid_t pid, uint32_t number)
 	struct target *t;
 
 	s->arriving++;
-	if (find_running(s->all, pid) || !read_process(pid, &text, &p) || !will_be_selected(s, &p) ||
-	    adopt(s, &p, true, &t) < 0 || arm(s, t, number) < 0)
+	/* The rule may have been removed in this turn of the loop. */
+	if (!standing_find(s->all, s->id) || find_running(s->all, pid) || !read_process(pid, &text, &p) ||
+	    !will_be_selected(s, &p) || adopt(s, &p, true, &t) < 0 || arm(s, t, number) < 0)
 		let_pass(s, number);
 }
 
@@ -545,6 +548,23 @@ static void standing_free(struct standing *s)
 	free(s);
 }
 
+static void free_all(struct standing_head *list)
+{
+	struct standing *s;
+
+	while ((s = TAILQ_FIRST(list))) {
+		TAILQ_REMOVE(list, s, link);
+		standing_free(s);
+	}
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *data)
+{
+	struct standing_list *all = data;
+
+	free_all(&all->leaving);
+}
+
 static int fill(struct standing *s, const struct standing_request *r)
 {
 	int rc = standing_rule_copy(&r->rule, &s->rule);
@@ -602,9 +622,12 @@ void standing_remove(struct standing *s)
 	TAILQ_FOREACH (t, target_list_all(all->o.targets), link)
 		if (t->standing == s->id)
 			t->standing = 0;
+	/* What ends it may be a record of the events, or the end of a process that is noticed while another one is
+	 * made a target: the callers still use both. */
 	TAILQ_REMOVE(&all->list, s, link);
-	standing_free(s);
-	/* One of their records may be what ends it. */
+	ledger_return(&s->charge);
+	TAILQ_INSERT_TAIL(&all->leaving, s, link);
+	event_active(all->sweep, EV_TIMEOUT, 0);
 	if (TAILQ_EMPTY(&all->list))
 		event_add(all->look, &now);
 	report_change(all);
@@ -648,9 +671,11 @@ int standing_list_new(const struct standing_list_options *options, struct standi
 		return -ENOMEM;
 	all->o = *options;
 	TAILQ_INIT(&all->list);
+	TAILQ_INIT(&all->leaving);
 	all->look = evtimer_new(options->base, on_look, all);
-	if (!all->look) {
-		free(all);
+	all->sweep = event_new(options->base, -1, 0, on_sweep, all);
+	if (!all->look || !all->sweep) {
+		standing_list_free(all);
 		return -ENOMEM;
 	}
 	*ret = all;
@@ -659,18 +684,17 @@ int standing_list_new(const struct standing_list_options *options, struct standi
 
 struct standing_list *standing_list_free(struct standing_list *all)
 {
-	struct standing *s;
-
 	if (!all)
 		return NULL;
-	while ((s = TAILQ_FIRST(&all->list))) {
-		TAILQ_REMOVE(&all->list, s, link);
-		standing_free(s);
-	}
+	free_all(&all->list);
+	free_all(&all->leaving);
 	process_events_free(all->events);
 	if (all->proc)
 		closedir(all->proc);
-	event_free(all->look);
+	if (all->look)
+		event_free(all->look);
+	if (all->sweep)
+		event_free(all->sweep);
 	ancestors_done(&all->ancestors);
 	free(all);
 	return NULL;

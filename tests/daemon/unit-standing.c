@@ -13,6 +13,7 @@
 #include "daemon/standing/process-events.h"
 #include "daemon/standing/process-set.h"
 #include "daemon/standing/standing-rule.h"
+#include "daemon/standing/standing.h"
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
@@ -324,6 +325,48 @@ static void test_gate(void)
 	CHECK_EQ(system(command), 0);
 }
 
+static void limits_of(void *data, uid_t user, struct ledger_limits *ret)
+{
+	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
+		ret->most[k] = LEDGER_UNLIMITED;
+}
+
+/* A rule may end while it is being used: it exists until the next turn of the loop. */
+static void test_removal(void)
+{
+	const struct audit_actor by = { .uid = getuid() };
+	const struct standing_request request = { .rule.name = (char *)"program", .by = &by };
+	struct ledger_options limits = { .limits = limits_of };
+	struct settings settings = { 0 };
+	struct target_list_options targets = { .settings = &settings, .base = event_base_new() };
+	struct standing_list_options options = { .settings = &settings, .base = targets.base };
+	struct ledger_refusal limit = { 0 };
+	struct reason why = { "" };
+	struct standing_list *all = NULL;
+	struct standing *s = NULL, *again;
+
+	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
+		limits.totals[k].most = LEDGER_UNLIMITED;
+	CHECK_EQ(ledger_new(&limits, &targets.ledger), 0);
+	CHECK_EQ(target_list_new(&targets, &options.targets), 0);
+	options.ledger = targets.ledger;
+	CHECK_EQ(standing_list_new(&options, &all), 0);
+	CHECK_EQ(standing_add(all, &request, &s, &why, &limit), 0);
+	standing_remove(s);
+	CHECK(!standing_find(all, 1));
+	CHECK_EQ(ledger_sum(options.ledger, LEDGER_STANDING), 0u);
+	/* What was freed last is the first to be used again. */
+	again = malloc(sizeof(*s));
+	CHECK(again != s);
+	CHECK(s->id == 1 && s->all == all);
+	free(again);
+	event_base_loop(options.base, EVLOOP_NONBLOCK);
+	standing_list_free(all);
+	target_list_free(options.targets);
+	ledger_free(options.ledger);
+	event_base_free(options.base);
+}
+
 int main(void)
 {
 	test_units();
@@ -333,5 +376,6 @@ int main(void)
 	test_rules();
 	test_events();
 	test_gate();
+	test_removal();
 	return unit_end();
 }
