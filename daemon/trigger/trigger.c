@@ -137,11 +137,19 @@ static void reply_all(struct trigger *t, json_object *(*make)(struct trigger *t)
 		call_reply(c, make(t));
 }
 
+/* True if the end of the process may be a hit, and trigger_list_ended() has not found out yet. */
+static bool end_is_open(const struct trigger *t)
+{
+	const struct target *target = t->watched->target;
+
+	return trigger_of_end(t) && !t->end_hit && !target->replaced && (t->watched->settling || !target->ending.known);
+}
+
 void trigger_settle_end(struct trigger *t)
 {
 	bool spent = t->spec.limited && t->spec.max && t->outcomes[TRIGGER_TAKEN] >= t->spec.max;
 
-	if (!t->ended && !spent && t->watched->target->ring.state != RING_GONE)
+	if (!t->ended && !spent && (t->watched->target->ring.state != RING_GONE || end_is_open(t)))
 		return;
 	if (!t->ended) {
 		trigger_places_clear(t);

@@ -137,6 +137,7 @@ bool watched_target_settle(struct watched_target *w)
 	bool settled = !watching_of(w) || watching_of(w)->settled(w->target->ring.source, w->target->gone_ns);
 
 	watched_target_ref(w);
+	w->settling = true;
 	/* Many may end at once: at most one hit is read here, and the others in turns. */
 	if (watching_of(w) && read_hits(w, 0) &&
 	    now_ns(CLOCK_MONOTONIC) - w->target->gone_ns < UNREAD_SECONDS * 1000000000ull)

@@ -502,6 +502,24 @@ class Attack:
                "exits": [t["hits"] for t in left if t["id"] == other]})
         signal.pause()
 
+    def unread(self, ready):
+        """A process that ends with a hit that is not read yet, whose snapshot fails."""
+        c = Client(self.path)
+
+        def hit(p):
+            got = call(self.path, "Watch", {"pid": os.getpid(), "trigger": "exit or signal SIGHUP"})
+            p.map()
+            p.put_hit(0, 1, 0, got["parameters"]["trigger"]["id"])
+            p.put_hits(1)
+        pid, go = self.waiting_program(hit)
+        self.end(pid, go)
+        until, left = time.monotonic() + 10, []
+        while time.monotonic() < until and not (left and left[0]["state"] == "ended"):
+            left = [t for t in c.call("ListTriggers")["parameters"]["triggers"] if t["pid"] == pid]
+            time.sleep(0.05)
+        ready({"ended": left[0]["state"] == "ended", "exits": left[0]["conditions"][0]["hits"]})
+        signal.pause()
+
     def hits(self, ready):
         """Programs that report as many hits as their rings hold, with each of their messages."""
         self.wait_for_ends()
