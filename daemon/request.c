@@ -54,6 +54,7 @@ struct snapshot_request {
 	struct spool_claim claim; /* until the snapshot has it */
 	bool waits;               /* the request waits for memory and for room in the spool */
 	bool reported;            /* that it waits */
+	bool blocked;             /* a request of its user has got no room, while requests are admitted */
 	bool grows;               /* the request has its copy, and waits for more room */
 	bool admitted;
 	struct capture_limits limits;
@@ -559,16 +560,37 @@ static bool admit_request(struct snapshot_request *r)
 	return true;
 }
 
-/* Of users who have equally many copies under way, the one whose request came first is served first. */
+/* Sets for all requests, or those of one user, whether they are blocked. */
+static void set_blocked(struct request_list *list, const uid_t *owner, bool blocked)
+{
+	struct snapshot_request *r;
+
+	TAILQ_FOREACH (r, &list->all, link)
+		if (!owner || request_owner(r) == *owner)
+			r->blocked = blocked;
+}
+
+/*
+ * Of users who have equally many copies under way, the one whose request came first is served first. Where it gets no
+ * room, the others of this user are not looked at: each look walks all snapshots.
+ */
 static bool admit_one(struct request_list *list)
 {
 	struct snapshot_request *r, *next;
 
 	for (unsigned copies = 0; copies < COPIES_PER_USER; copies++)
 		for (r = TAILQ_FIRST(&list->all); r; r = next) {
+			uid_t owner = request_owner(r);
+
 			next = TAILQ_NEXT(r, link);
-			if (r->waits && count_copies(list, request_owner(r)) == copies && admit_request(r))
+			if (!r->waits || count_copies(list, owner) != copies)
+				continue;
+			if (r->blocked)
+				report_waiting(r);
+			else if (admit_request(r))
 				return true;
+			else
+				set_blocked(list, &owner, true);
 		}
 	return false;
 }
@@ -585,6 +607,7 @@ static void admit_requests(struct request_list *list)
 		if (r->grows)
 			write_when_room(r);
 	}
+	set_blocked(list, NULL, false);
 	while (admit_one(list))
 		;
 	list->admitting = false;
