@@ -122,7 +122,7 @@ static bool find_sync(const struct emu_source *s, uint32_t n, const struct slot_
 	uint64_t from, to = o->head;
 
 	for (; bytes && to > o->from; to = from) {
-		uint64_t end = MIN(to + ETM_SYNC_MAX, o->head);
+		uint64_t end = to + MIN((uint64_t)ETM_SYNC_MAX, o->head - to);
 		size_t at;
 
 		from = end - MIN(end - o->from, (uint64_t)SCAN_SIZE);
