@@ -437,6 +437,33 @@ static void test_crowded(void)
 	child_done(&c);
 }
 
+/* Code that is mapped after the older half of the history was dropped is not that of earlier times. */
+static void test_cut(void)
+{
+	struct process_map m = { .len = PAGE, .flags = MAP_PRIVATE, .path = "//anon" };
+	struct captured *t;
+	struct done a, b;
+	struct child c;
+
+	if (!child_new(&c, step_jit, true))
+		return;
+	a = child_act(&c, 'A');
+	child_scan(&c);
+	for (unsigned i = 0; i < CROWD; i++) {
+		m.time = clock_now();
+		m.addr = i ? 1ull << 44 : a.addr;
+		m.prot = PROT_READ | (i ? PROT_EXEC : 0);
+		process_map(c.process, &m);
+	}
+	b = child_act(&c, 'B');
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 0);
+	CHECK_EQ(captured_byte(t, a.addr, b.after), 'B');
+	CHECK(captured_misses(t, "changed too often"));
+	captured_free(t);
+	child_done(&c);
+}
+
 static void test_lost(void)
 {
 	struct child c;
@@ -490,6 +517,7 @@ int main(int argc, char **argv)
 	test_jitdump();
 	test_bounds();
 	test_crowded();
+	test_cut();
 	test_lost();
 	test_held();
 	snprintf(command, sizeof(command), "rm -rf %s", work);

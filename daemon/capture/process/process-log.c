@@ -94,13 +94,6 @@ static void log_change(struct process_code *p, struct buf *log, const struct cod
 	}
 }
 
-/* Marks what changed before the cut as unknown: the changes since then do not describe it. */
-static void log_cut(const struct process_code *p, struct buf *log, const struct code_change *changes, size_t n)
-{
-	for (size_t i = 0; i < n && p->cut && changes[i].time <= p->cut; i++)
-		log_unknown(log, 0, changes[i].start, changes[i].end);
-}
-
 static int write_log(struct process_code *p, struct buf *log)
 {
 	_cleanup_free_ struct code_change *changes = NULL;
@@ -110,7 +103,10 @@ static int write_log(struct process_code *p, struct buf *log)
 
 	if (rc < 0)
 		return rc;
-	log_cut(p, log, changes, n_changes);
+	/* The changes since the cut do not describe what was before: without this, the first code would count for it.
+	 */
+	if (p->cut)
+		log_unknown(log, 0, 0, INT64_MAX);
 	for (size_t i = 0; i < n_changes && changes[i].time < until; i++)
 		log_change(p, log, &changes[i]);
 	/* From the first record on that was dropped, all is unknown. */
