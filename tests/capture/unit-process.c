@@ -18,7 +18,7 @@
 #include "lib/base/io.h"
 #include "tests/capture/process-child.h"
 
-enum { LINE = 64, CROWD = 33000 };
+enum { LINE = 64, CROWD = 33000, PARTS = 10000 };
 
 static const uint64_t crowd_ns = 10000000000; /* was a minute */
 
@@ -464,6 +464,37 @@ static void test_cut(void)
 	child_done(&c);
 }
 
+/* Mappings of so many parts, replaced so often, that following them takes too long: then the past is unknown. */
+static void test_parts(void)
+{
+	struct process_map m = { .prot = PROT_READ | PROT_EXEC, .flags = MAP_PRIVATE, .path = "//anon" };
+	struct captured *t;
+	struct done a, b;
+	struct child c;
+
+	if (!child_new(&c, step_jit, true))
+		return;
+	a = child_act(&c, 'A');
+	child_scan(&c);
+	for (unsigned i = 0; i < 2 * PARTS; i++) {
+		m.time = clock_now();
+		m.addr = (1ull << 44) + (i < PARTS ? 2 * PAGE * (uint64_t)i : 0);
+		m.len = i < PARTS ? PAGE : 2ull * PAGE * PARTS;
+		process_map(c.process, &m);
+	}
+	t = child_capture_more(&c, NULL);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 0);
+	CHECK(captured_misses(t, "changed too often"));
+	captured_free(t);
+	b = child_act(&c, 'B');
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 0);
+	CHECK_EQ(captured_byte(t, a.addr, clock_now()), 'B');
+	CHECK(b.addr == a.addr);
+	captured_free(t);
+	child_done(&c);
+}
+
 static void test_lost(void)
 {
 	struct child c;
@@ -518,6 +549,7 @@ int main(int argc, char **argv)
 	test_bounds();
 	test_crowded();
 	test_cut();
+	test_parts();
 	test_lost();
 	test_held();
 	snprintf(command, sizeof(command), "rm -rf %s", work);

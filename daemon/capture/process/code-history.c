@@ -7,7 +7,14 @@
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 
-enum { RECORDS_MAX = 32 << 10, OBSERVATIONS_MAX = 64 << 10 };
+enum {
+	RECORDS_MAX = 32 << 10,
+	OBSERVATIONS_MAX = 64 << 10,
+	CHANGES_MAX = 256 << 10,
+	STEPS_MAX = 4 << 20, /* of a sweep; each takes some 20 ns */
+	MOVED_IN_STEP = 32,  /* spans that are moved together in the time of a step */
+	SPANS_FIRST = 64,
+};
 
 #define NO_OBSERVATION UINT32_MAX
 
@@ -32,8 +39,9 @@ struct code_history {
 /* The address space at one moment, while records and observations are applied in order of time. */
 struct sweep {
 	const struct code_history *history;
-	struct code_span *list, *next; /* by address; next: under construction */
-	size_t n, room, n_next, room_next;
+	/* Spans by address: n at the begin of the list, and n_above at its end. Those between are applied to. */
+	struct code_span *list;
+	size_t n, n_above, room, steps;
 	struct code_change *outs;
 	size_t n_outs, room_outs;
 	bool collecting; /* changes are collected */
@@ -173,8 +181,8 @@ static void emit_change(struct sweep *s, enum code_change_kind kind, uint64_t ti
 		last->end = seg->end;
 		return;
 	}
-	if (array_reserve(s->outs, s->n_outs, &s->room_outs) < 0) {
-		s->error = -ENOMEM;
+	if (s->n_outs >= CHANGES_MAX || array_reserve(s->outs, s->n_outs, &s->room_outs) < 0) {
+		s->error = s->n_outs >= CHANGES_MAX ? -E2BIG : -ENOMEM;
 		return;
 	}
 	s->outs[s->n_outs] = (struct code_change){ .time = time,
@@ -196,14 +204,43 @@ static void emit_unknown_rest(struct sweep *s, const struct code_span *seg)
 		emit_change(s, CHANGE_UNKNOWN, seg->since, seg, NULL);
 }
 
+/* True if the second continues the first, so that both are one. */
+static bool continues(const struct code_span *a, const struct code_span *b)
+{
+	return a->end == b->start && a->since == b->since && a->open_since == b->open_since && a->kind == b->kind &&
+	       a->writable == b->writable && a->known == b->known && a->closed == b->closed && a->image == b->image &&
+	       a->observation == b->observation && a->path == b->path &&
+	       (a->kind != CODE_FILE || a->offset - a->start == b->offset - b->start);
+}
+
+/* Makes room for one span more between both parts of the list. */
+static void widen_gap(struct sweep *s)
+{
+	size_t room = s->room ? 2 * s->room : SPANS_FIRST;
+	struct code_span *list = reallocarray(s->list, room, sizeof(*list));
+
+	if (!list) {
+		s->error = -ENOMEM;
+		return;
+	}
+	memmove(&list[room - s->n_above], &list[s->room - s->n_above], s->n_above * sizeof(*list));
+	s->list = list;
+	s->room = room;
+}
+
+/* A record for memory that was mapped in many parts makes it one: the next one has no parts to look at. */
 static void add_span(struct sweep *s, const struct code_span *seg)
 {
-	if (seg->start >= seg->end)
+	if (seg->start >= seg->end || s->error)
 		return;
-	if (array_reserve(s->next, s->n_next, &s->room_next) < 0)
-		s->error = -ENOMEM;
-	else
-		s->next[s->n_next++] = *seg;
+	if (s->n && continues(&s->list[s->n - 1], seg)) {
+		s->list[s->n - 1].end = seg->end;
+		return;
+	}
+	if (s->n + s->n_above == s->room)
+		widen_gap(s);
+	if (!s->error)
+		s->list[s->n++] = *seg;
 }
 
 static struct code_span sub_span(const struct code_span *seg, uint64_t start, uint64_t end)
@@ -272,32 +309,15 @@ static void apply_to_span(struct sweep *s, const struct code_record *r, uint64_t
 	}
 }
 
-static void replace_spans(struct sweep *s, size_t first, size_t end)
+/* Returns the index of the first of n spans that ends after addr. */
+static size_t find_span(const struct code_span *list, size_t n, uint64_t addr)
 {
-	size_t total = s->n - (end - first) + s->n_next;
-
-	/* next holds the replacement of [first, end). */
-	while (!s->error && total > s->room)
-		s->error = array_reserve(s->list, s->room, &s->room);
-	if (s->error)
-		return;
-	if (s->n > end)
-		memmove(&s->list[first + s->n_next], &s->list[end], (s->n - end) * sizeof(*s->list));
-	if (s->n_next)
-		memcpy(&s->list[first], s->next, s->n_next * sizeof(*s->list));
-	s->n = total;
-	s->n_next = 0;
-}
-
-/* Returns the index of the first span that ends after addr. */
-static size_t find_span(const struct sweep *s, uint64_t addr)
-{
-	size_t low = 0, high = s->n;
+	size_t low = 0, high = n;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (s->list[middle].end <= addr)
+		if (list[middle].end <= addr)
 			low = middle + 1;
 		else
 			high = middle;
@@ -305,13 +325,51 @@ static size_t find_span(const struct sweep *s, uint64_t addr)
 	return low;
 }
 
+static void count_steps(struct sweep *s, size_t n)
+{
+	s->steps += n;
+	if (s->steps > STEPS_MAX && !s->error)
+		s->error = -E2BIG;
+}
+
+/* Moves spans from one part of the list to the other, until the lower one has those that end at addr or before. */
+static void move_gap(struct sweep *s, uint64_t addr)
+{
+	size_t below = find_span(s->list, s->n, addr), moved = s->n - below;
+
+	if (moved) {
+		s->n_above += moved;
+		memmove(&s->list[s->room - s->n_above], &s->list[below], moved * sizeof(*s->list));
+		s->n = below;
+	} else if (s->n_above) {
+		moved = find_span(&s->list[s->room - s->n_above], s->n_above, addr);
+		memmove(&s->list[s->n], &s->list[s->room - s->n_above], moved * sizeof(*s->list));
+		s->n += moved;
+		s->n_above -= moved;
+	}
+	count_steps(s, 1 + moved / MOVED_IN_STEP);
+}
+
+/* Takes the next span above the gap if it begins before end. */
+static bool take_span(struct sweep *s, uint64_t end, struct code_span *ret)
+{
+	size_t next = s->room - s->n_above;
+
+	if (s->error || !s->n_above || s->list[next].start >= end)
+		return false;
+	*ret = s->list[next];
+	s->n_above--;
+	count_steps(s, 1);
+	return true;
+}
+
 static void apply_record(struct sweep *s, const struct code_record *r)
 {
-	size_t first = find_span(s, r->start), i;
 	uint64_t at = r->start;
+	struct code_span seg, cut;
 
-	for (i = first; i < s->n && s->list[i].start < r->end; i++) {
-		struct code_span seg = s->list[i], cut;
+	move_gap(s, r->start);
+	while (take_span(s, r->end, &seg)) {
 		uint64_t start = MAX(seg.start, r->start), end = MIN(seg.end, r->end);
 
 		cut = sub_span(&seg, seg.start, start);
@@ -324,7 +382,6 @@ static void apply_record(struct sweep *s, const struct code_record *r)
 		at = end;
 	}
 	apply_to_span(s, r, at, r->end, NULL);
-	replace_spans(s, first, i);
 }
 
 static void count_observation(struct sweep *s, const struct observation *l, uint32_t index, struct code_span *seg)
@@ -349,10 +406,10 @@ static void count_observation(struct sweep *s, const struct observation *l, uint
 static void apply_observation(struct sweep *s, uint32_t index)
 {
 	const struct observation *l = &s->history->observations[index];
-	size_t first = find_span(s, l->start), i;
+	struct code_span seg, cut;
 
-	for (i = first; i < s->n && s->list[i].start < l->end; i++) {
-		struct code_span seg = s->list[i], cut;
+	move_gap(s, l->start);
+	while (take_span(s, l->end, &seg)) {
 		uint64_t start = MAX(seg.start, l->start), end = MIN(seg.end, l->end);
 
 		if (seg.since > l->from || seg.closed) {
@@ -367,7 +424,6 @@ static void apply_observation(struct sweep *s, uint32_t index)
 		cut = sub_span(&seg, end, seg.end);
 		add_span(s, &cut);
 	}
-	replace_spans(s, first, i);
 }
 
 /* Applies records and observations up to and including a time. */
@@ -384,12 +440,13 @@ static void run_sweep(struct sweep *s, uint64_t until)
 		if (l < h->n_observations && h->observations[l].to <= until && !s->error)
 			apply_observation(s, (uint32_t)l);
 	}
+	if (!s->error)
+		move_gap(s, UINT64_MAX);
 }
 
 static void sweep_done(struct sweep *s)
 {
 	free(s->list);
-	free(s->next);
 	free(s->outs);
 }
 
@@ -452,10 +509,20 @@ static int compare_by_observation(const void *left, const void *right)
 	return (a->observation > b->observation) - (a->observation < b->observation);
 }
 
+static int compare_by_time(const void *left, const void *right)
+{
+	const struct code_span *a = left, *b = right;
+
+	return (a->since > b->since) - (a->since < b->since);
+}
+
 static int rebuild_records(struct code_history *h, struct code_history *base, const struct sweep *s)
 {
 	int rc = 0;
 
+	/* In the order of the records, of which none is inserted then. */
+	if (s->n)
+		qsort(s->list, s->n, sizeof(*s->list), compare_by_time);
 	for (size_t i = 0; i < s->n && rc == 0; i++) {
 		const struct code_span *seg = &s->list[i];
 		struct code_record r = { .time = seg->since,

@@ -98,11 +98,14 @@ int code_history_observe(struct code_history *h, enum code_observation kind, uin
 /* All observations were made before now, and all records before now have been added. */
 void code_history_confirm(struct code_history *h, uint64_t now);
 
-/* The caller frees the lists. */
+/*
+ * The caller frees the lists. -E2BIG: the mappings are so many parts, and have been replaced so often, that this would
+ * take too long; code_history_clear() ends that.
+ */
 int code_history_spans(const struct code_history *h, struct code_span **ret, size_t *ret_n);
 int code_history_changes(const struct code_history *h, struct code_change **ret, size_t *ret_n);
 
-/* Replaces everything before this time by the state at this time. */
+/* Replaces everything before this time by the state at this time. On failure all records are dropped, or some. */
 int code_history_forget(struct code_history *h, uint64_t before);
 
 /* Drops records before this time for memory that was never executable. */

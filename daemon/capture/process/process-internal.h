@@ -60,6 +60,9 @@ struct process_code {
 	int scan_rc;
 };
 
+/* process.c: returns the time now in the records' clock, as far as it is known. */
+uint64_t process_clock(const struct process_code *p);
+
 /* process-maps.c: returns the image with this identifier, or NULL. */
 struct process_image *process_find_image(struct process_code *p, uint32_t id);
 
@@ -69,6 +72,9 @@ void process_add(struct process_code *p, const struct process_map *m, enum proce
 
 /* process-maps.c: makes room for what a scan finds, after records were dropped; what they changed becomes unknown. */
 void process_add_dropped(struct process_code *p, uint64_t now_ns);
+
+/* process-maps.c: forgets all records: what was mapped before this time is unknown. The next scan finds what is. */
+void process_start_over(struct process_code *p, uint64_t time);
 
 /* process-scan.c: false: there is nothing new to read, and it has been a short time since the last scan. */
 bool process_scan_needed(const struct process_code *p, uint64_t now_ns);

@@ -101,6 +101,11 @@ static int write_log(struct process_code *p, struct buf *log)
 	size_t n_changes;
 	int rc = code_history_changes(p->history, &changes, &n_changes);
 
+	if (rc == -E2BIG) {
+		process_start_over(p, process_clock(p));
+		until = UINT64_MAX;
+		rc = code_history_changes(p->history, &changes, &n_changes);
+	}
 	if (rc < 0)
 		return rc;
 	/* The changes since the cut do not describe what was before: without this, the first code would count for it.

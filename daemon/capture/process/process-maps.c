@@ -238,13 +238,18 @@ void process_add_dropped(struct process_code *p, uint64_t now)
 	if (!since)
 		return;
 	p->dropped_ns = 0;
-	if (make_room(p) < 0 || code_history_crowded(p->history)) {
-		/* The scan finds what is mapped now. */
-		code_history_clear(p->history);
-		p->cut = now;
-		return;
-	}
-	note_unknown(p, since - 1, now);
+	if (make_room(p) < 0 || code_history_crowded(p->history))
+		process_start_over(p, now);
+	else
+		note_unknown(p, since - 1, now);
+}
+
+void process_start_over(struct process_code *p, uint64_t time)
+{
+	code_history_clear(p->history);
+	p->cut = MAX(p->cut, time);
+	p->dropped_ns = 0;
+	p->pending = true;
 }
 
 void process_name(struct process_code *p, uint64_t time, uint32_t tid, const char *name, bool exec)

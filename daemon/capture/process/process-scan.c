@@ -387,6 +387,17 @@ static int count_scanned(struct scan_state *l)
 	return 0;
 }
 
+static int list_spans(struct scan_state *l, struct code_span **ret, size_t *ret_n)
+{
+	struct process_code *p = l->process;
+	int rc = code_history_spans(p->history, ret, ret_n);
+
+	if (rc != -E2BIG)
+		return rc;
+	process_start_over(p, l->now);
+	return code_history_spans(p->history, ret, ret_n);
+}
+
 static int scan_all(struct scan_state *l)
 {
 	struct process_code *p = l->process;
@@ -395,7 +406,7 @@ static int scan_all(struct scan_state *l)
 	int rc = proc_maps_read(&p->proc, &l->maps);
 
 	if (rc == 0)
-		rc = code_history_spans(p->history, &list, &n);
+		rc = list_spans(l, &list, &n);
 	if (rc < 0)
 		return rc;
 	p->crowded |= l->maps.crowded;
@@ -403,7 +414,7 @@ static int scan_all(struct scan_state *l)
 	if (!l->maps.crowded)
 		remove_unmapped(l, list, n);
 	free(TAKE_PTR(list));
-	rc = code_history_spans(p->history, &list, &n);
+	rc = list_spans(l, &list, &n);
 	if (rc == 0)
 		open_images(l, list, n);
 	l->memory = proc_dir_open_memory(&p->proc);

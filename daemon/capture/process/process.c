@@ -89,6 +89,11 @@ struct process_code *process_free(struct process_code *p)
 	return NULL;
 }
 
+uint64_t process_clock(const struct process_code *p)
+{
+	return clock_ns() + (uint64_t)p->shift;
+}
+
 void process_set_shift(struct process_code *p, int64_t shift_ns)
 {
 	p->shift = shift_ns;
@@ -160,11 +165,14 @@ static void forget_names(struct process_code *p, uint64_t before)
 
 void process_forget(struct process_code *p, uint64_t before_ns)
 {
-	if (code_history_forget(p->history, before_ns) < 0)
-		process_note_lost_records(p, 0, before_ns);
+	int rc = code_history_forget(p->history, before_ns);
+
 	forget_names(p, before_ns);
 	if (p->cut <= before_ns)
 		p->cut = 0;
+	/* Later records may be lost with it. */
+	if (rc < 0)
+		process_start_over(p, MAX(process_clock(p), before_ns + 1));
 	p->full = p->crowded = p->lost = false;
 	for (size_t i = 0; i < p->n_images; i++)
 		if (code_history_image_time(p->history, p->images[i].id) == UINT64_MAX) {
