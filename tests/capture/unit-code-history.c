@@ -101,9 +101,41 @@ static void test_downwards(void)
 	code_history_free(h);
 }
 
+/* What was found in place of something else, and is confirmed, is not revoked when older records are dropped. */
+static void test_found(void)
+{
+	struct code_record r = memory(10, place, 1, false);
+	struct code_history *h;
+	struct code_change *changes;
+	size_t n;
+
+	CHECK_EQ(code_history_new(true, &h), 0);
+	r.kind = CODE_FILE;
+	r.image = 1;
+	add(h, r);
+	r = (struct code_record){ .time = 20,
+				  .start = place,
+				  .end = place + page,
+				  .kind = CODE_FILE,
+				  .found = true,
+				  .instead = true,
+				  .image = 2 };
+	add(h, r);
+	code_history_confirm(h, 30);
+	add(h, memory(40, place, 1, true));
+	for (unsigned forgotten = 0; forgotten < 2; forgotten++) {
+		CHECK_EQ(code_history_changes(h, &changes, &n), 0);
+		CHECK(n > 1 && changes[1].time == 20 && changes[1].image == 2);
+		free(changes);
+		CHECK_EQ(code_history_forget(h, 15), 0);
+	}
+	code_history_free(h);
+}
+
 int main(void)
 {
 	test_wide();
 	test_downwards();
+	test_found();
 	return unit_end();
 }

@@ -163,6 +163,10 @@ void code_history_confirm(struct code_history *h, uint64_t now)
 {
 	for (size_t i = h->n_observations; i-- > 0 && h->observations[i].to == UINT64_MAX;)
 		h->observations[i].to = now;
+	/* Later records do not revoke what was found, also where they are added to another history. */
+	for (size_t i = h->instead ? first_record(h, h->seen) : h->n_records;
+	     i < h->n_records && h->records[i].time == h->seen; i++)
+		h->records[i].instead = false;
 	h->seen = UINT64_MAX;
 	h->instead = false;
 }
