@@ -428,6 +428,11 @@ static void test_crowded(void)
 	CHECK_EQ(captured_byte(t, a.addr, b.after), 0);
 	CHECK(captured_misses(t, "more mappings"));
 	captured_free(t);
+	/* Records of an earlier time were lost, too. */
+	process_note_lost_records(c.process, a.before, clock_now());
+	t = child_capture_more(&c, NULL);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 0);
+	captured_free(t);
 	/* The process does not have these mappings, as a scan shows. */
 	child_scan(&c);
 	process_forget(c.process, clock_now());

@@ -157,6 +157,13 @@ static int make_room(struct process_code *p)
 	return rc;
 }
 
+/* From this time on all is unknown. What is noted as lost may be earlier than what was dropped before. */
+static void note_dropped(struct process_code *p, uint64_t time)
+{
+	p->dropped_ns = MAX(p->dropped_ns ? MIN(p->dropped_ns, time) : time, 1);
+	p->crowded = true;
+}
+
 static void add_record(struct process_code *p, const struct code_record *r)
 {
 	int rc = p->dropped_ns ? -ENOSPC : code_history_record(p->history, r);
@@ -165,10 +172,11 @@ static void add_record(struct process_code *p, const struct code_record *r)
 		rc = make_room(p);
 		if (rc == 0)
 			rc = code_history_record(p->history, r);
+		else
+			note_dropped(p, p->cut); /* with the older half, records since then may be gone */
 	}
-	if (rc < 0 && !p->dropped_ns)
-		p->dropped_ns = MAX(r->time, 1);
-	p->crowded |= rc < 0;
+	if (rc < 0)
+		note_dropped(p, r->time);
 }
 
 void process_add(struct process_code *p, const struct process_map *m, enum process_source how)
