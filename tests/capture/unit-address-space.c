@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * daemon/capture/process/address-space.c: a call that works is waited for, however long it takes; one that waits for
- * another is given up, and its account rests, while others are served.
+ * another, once or often, is given up, and its account rests, while others are served.
  */
 #include "config.h"
 
@@ -14,10 +14,10 @@
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
-enum { WORK_NS = 1500000000 };
+enum { WORK_NS = 1500000000, WAITS = 20, WAIT_US = 200000 };
 
 static const struct address_space_of anna = { 1000, 1 }, anna_too = { 1000, 2 }, bert = { 1001, 3 }, one = { 0, 4 },
-				     another = { 0, 5 };
+				     another = { 0, 5 }, carl = { 1002, 6 }, dora = { 1003, 7 };
 static sem_t dropped;
 
 static void work(void *data)
@@ -34,6 +34,20 @@ static void wait_for_byte(void *data)
 	char c;
 
 	CHECK_EQ(read(*(int *)data, &c, 1), 1);
+}
+
+/* As a file system in user space that answers each request after a while. */
+static void wait_often(void *data)
+{
+	for (unsigned i = 0; i < WAITS; i++)
+		usleep(WAIT_US);
+	++*(unsigned *)data;
+}
+
+static void wait_once(void *data)
+{
+	(void)data;
+	usleep(2 * WAIT_US);
 }
 
 static void drop(void *data)
@@ -72,5 +86,12 @@ int main(void)
 	CHECK(turns > 0);
 	CHECK_EQ(write(ends[1], "", 1), 1);
 	CHECK_EQ(sem_wait(&dropped), 0);
+	/* A wait that is almost given up is charged, too. */
+	CHECK_EQ(address_space_call(dora, &(struct address_space_call){ wait_once, drop, &turns }), 0);
+	CHECK_EQ(address_space_call(dora, &(struct address_space_call){ work, drop, &turns }), -EBUSY);
+	turns = 0;
+	CHECK_EQ(address_space_call(carl, &(struct address_space_call){ wait_often, drop, &turns }), -ETIMEDOUT);
+	CHECK_EQ(sem_wait(&dropped), 0);
+	CHECK_EQ(turns, 1);
 	return unit_end();
 }

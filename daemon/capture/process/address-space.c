@@ -16,7 +16,9 @@
 #define MS 1000000ull
 
 static const uint64_t look_ns = 5 * MS;
-static const uint64_t stuck_ns = 1000 * MS; /* without use of a processor */
+static const uint64_t stuck_ns = 1000 * MS; /* without use of a processor, all waits together */
+static const uint64_t share = 16;           /* and for each time of a processor, which others use, too */
+static const uint64_t short_ns = 200 * MS;  /* a wait that may be due to the machine's other work */
 static const uint64_t rest_ns = 60000 * MS; /* one second of others' time a minute */
 
 struct started_call {
@@ -107,14 +109,29 @@ static int start(struct started_call *r)
 	return -rc;
 }
 
-/* With the lock. Without memory the wait goes on. */
-static bool give_up(struct started_call *r)
+/* With the lock. */
+static bool add_resting(const struct resting *r)
 {
 	if (array_reserve(list, n_list, &list_room) < 0)
 		return false;
-	list[n_list++] = (struct resting){ .of = r->of, .stuck = true };
-	r->given_up = true;
+	list[n_list++] = *r;
 	return true;
+}
+
+/* With the lock. Without memory the wait goes on. */
+static bool give_up(struct started_call *r)
+{
+	r->given_up = add_resting(&(struct resting){ .of = r->of, .stuck = true });
+	return r->given_up;
+}
+
+/* With the lock. A call that returns just before it would be given up costs others as much. */
+static void rest_after(const struct started_call *r, uint64_t waited)
+{
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+
+	if (waited > short_ns)
+		add_resting(&(struct resting){ .of = r->of, .until = now + rest_ns / stuck_ns * waited });
 }
 
 /* With the lock, which is not held meanwhile. */
@@ -128,10 +145,13 @@ static void do_other_work(void)
 	pthread_mutex_lock(&lock);
 }
 
-/* A thread that waits for the lock of an address space uses no processor. */
+/*
+ * A thread that waits for the lock of an address space uses no processor. Its user can let it go on for a moment, again
+ * and again.
+ */
 static int wait_for(struct started_call *r)
 {
-	uint64_t used = 0, moved = now_ns(CLOCK_MONOTONIC);
+	uint64_t begun = now_ns(CLOCK_MONOTONIC), waited = 0;
 	int rc = 0;
 
 	pthread_mutex_lock(&lock);
@@ -139,14 +159,14 @@ static int wait_for(struct started_call *r)
 		uint64_t now = now_ns(CLOCK_MONOTONIC), ran = now_ns(r->clock), until = now + look_ns;
 		const struct timespec look = { (time_t)(until / (1000 * MS)), (long)(until % (1000 * MS)) };
 
-		if (ran != used)
-			moved = now;
-		used = ran;
-		if (now - moved > stuck_ns && give_up(r))
+		waited = now - begun - MIN(now - begun, share * ran);
+		if (waited > stuck_ns && give_up(r))
 			rc = -ETIMEDOUT;
 		else if (pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &look) == ETIMEDOUT)
 			do_other_work();
 	}
+	if (rc == 0)
+		rest_after(r, waited);
 	pthread_mutex_unlock(&lock);
 	return rc;
 }

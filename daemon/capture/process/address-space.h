@@ -2,8 +2,8 @@
 /*
  * Calls that read the mappings or the memory of a process. Its user can delay them for any time: the kernel holds the
  * lock of an address space while a file system in user space does not answer a page fault. Each call runs in a thread
- * of its own, and is given up when it makes no progress. Then nothing of its account, or of that process, is read for a
- * while.
+ * of its own, and is given up when it has waited for long. Then nothing of its account, or of that process, is read for
+ * a while.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_ADDRESS_SPACE_H
 #define CSIGHT_DAEMON_CAPTURE_ADDRESS_SPACE_H
@@ -26,7 +26,7 @@ struct address_space_call {
 
 /*
  * 0: run() has returned. -ETIMEDOUT: it was given up, and owns its data. -EBUSY: run() was not called, since another
- * call of the account was given up and has not returned, or has done so a short time ago; -EAGAIN, -ENOMEM.
+ * call of the account was given up and has not returned, or waited for long a short time ago; -EAGAIN, -ENOMEM.
  */
 int address_space_call(struct address_space_of of, const struct address_space_call *call);
 
