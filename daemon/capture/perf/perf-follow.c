@@ -46,17 +46,22 @@ bool perf_target_follows(struct perf_target *s, const struct perf_record *r)
 		return true;
 	if (!name && !s->flooded_since)
 		s->flooded_since = MAX(sideband_now(s->m->sideband), 1);
+	if (!name)
+		s->flooded_until = MAX(s->flooded_until, r->origin.time);
 	return false;
 }
 
 void perf_target_end_flood(struct perf_target *s)
 {
+	/* Records that are later than now may have been left out, too. */
+	uint64_t until = MAX(sideband_now(s->m->sideband), s->flooded_until + 1);
+
 	if (!s->flooded_since)
 		return;
-	perf_keep_log_time(s, REPLAY_LOST, s->flooded_since);
+	perf_keep_log_lost(s, REPLAY_LEFT_OUT, s->flooded_since - 1, until);
 	if (s->process)
-		process_note_lost_records(s->process, s->flooded_since - 1, sideband_now(s->m->sideband));
-	s->flooded_since = 0;
+		process_note_lost_records(s->process, s->flooded_since - 1, until);
+	s->flooded_since = s->flooded_until = 0;
 }
 
 /* The number of an ended process may belong to another. */
@@ -112,20 +117,22 @@ void perf_target_check_owner(struct perf_target *s)
 			continue;
 		thread_table_own(&s->thread_table, from);
 		thread_table_exec_checked(&s->thread_table);
-		perf_keep_log_time(s, REPLAY_OWNED, from);
+		perf_keep_log_owned(s, from);
 	}
 }
 
 /* Assume an exec at the moment of the loss: the latest time at which the owner may have changed. */
 static void note_lost_records(struct perf_target *s, uint64_t since)
 {
+	uint64_t now = sideband_now(s->m->sideband);
+
 	s->lost_records++;
 	if (s->lost || s->thread_table.ended)
 		return;
 	thread_table_lost_records(&s->thread_table, since);
-	perf_keep_log_time(s, REPLAY_LOST, since);
+	perf_keep_log_lost(s, REPLAY_LOST, since, now);
 	if (s->process)
-		process_note_lost_records(s->process, since, sideband_now(s->m->sideband));
+		process_note_lost_records(s->process, since, now);
 	s->rescans = true;
 }
 

@@ -47,7 +47,8 @@ struct perf_target {
 	uint64_t next_publish; /* CLOCK_MONOTONIC */
 	uint64_t lost_records;
 	bool rescans;           /* records were lost, and its threads have not been listed since */
-	uint64_t flooded_since; /* time of the first record of a mapping that was left out; 0: none */
+	uint64_t flooded_since; /* no record of a mapping that was left out is earlier; 0: none was */
+	uint64_t flooded_until; /* time of the last one */
 	bool paused;            /* alone, or with all others */
 	bool failing;           /* its own rings did not start */
 	/* Its events are to be restarted once more, after a failure at failed_since. */
@@ -179,8 +180,9 @@ void perf_keep_begin(struct perf_target *s, const struct plan *p);
 /* The same for the arena; p is owned on success. */
 bool perf_keep_adopt_arena(struct perf_machine *m, struct plan *p);
 void perf_keep_begin_arena(struct perf_machine *m);
-/* Adds REPLAY_OWNED or REPLAY_LOST, with their time, to the replay log. */
-void perf_keep_log_time(struct perf_target *s, uint32_t place, uint64_t time);
+/* Add REPLAY_OWNED, or REPLAY_LOST or REPLAY_LEFT_OUT (place), to the replay log. */
+void perf_keep_log_owned(struct perf_target *s, uint64_t from);
+void perf_keep_log_lost(struct perf_target *s, uint32_t place, uint64_t since, uint64_t until);
 /* Folds what earlier daemons have recorded, if anything. */
 void perf_keep_replay(struct perf_target *s);
 

@@ -245,10 +245,16 @@ void perf_keep_log(struct perf_target *s, const struct perf_record *r)
 		replay_log_add(s->log, REPLAY_RECORD, r->origin.time, record, size);
 }
 
-void perf_keep_log_time(struct perf_target *s, uint32_t place, uint64_t time)
+void perf_keep_log_owned(struct perf_target *s, uint64_t from)
 {
 	if (s->log)
-		replay_log_add(s->log, place, time, &time, sizeof(time));
+		replay_log_add(s->log, REPLAY_OWNED, from, &from, sizeof(from));
+}
+
+void perf_keep_log_lost(struct perf_target *s, uint32_t place, uint64_t since, uint64_t until)
+{
+	if (s->log)
+		replay_log_add(s->log, place, since, &until, sizeof(until));
 }
 
 /* Describes what the rings hold and how they were opened: a daemon takes only rings with its own description. */
@@ -464,6 +470,17 @@ static void fold_record(struct perf_target *s, const struct perf_record *r)
 		perf_target_fold(s, r);
 }
 
+/* Mappings of that time are unknown: the records that follow in the log do not say what was replaced. */
+static void replay_loss(struct perf_target *s, uint64_t since, const uint8_t *data, size_t size)
+{
+	uint64_t until = since;
+
+	if (size == sizeof(until))
+		memcpy(&until, data, size);
+	if (s->process)
+		process_note_lost_records(s->process, since, MAX(until, s->replayed));
+}
+
 static void replay_entry(void *user, uint32_t place, uint64_t position, const uint8_t *data, size_t size)
 {
 	struct perf_target *s = user;
@@ -484,6 +501,9 @@ static void replay_entry(void *user, uint32_t place, uint64_t position, const ui
 		thread_table_exec_checked(&s->thread_table);
 	} else if (place == REPLAY_LOST) {
 		thread_table_lost_records(&s->thread_table, position);
+		replay_loss(s, position, data, size);
+	} else if (place == REPLAY_LEFT_OUT) {
+		replay_loss(s, position, data, size);
 	} else if (place == REPLAY_PAUSE && size <= sizeof(pause)) {
 		memcpy(&pause, data, size);
 		grid_add_pause(&s->grid, &pause);

@@ -294,7 +294,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	if (!s->thread_table.execs && !s->thread_table.n_spans) {
 		since = since ? since : s->armed_at;
 		thread_table_own(&s->thread_table, since);
-		perf_keep_log_time(s, REPLAY_OWNED, since);
+		perf_keep_log_owned(s, since);
 	}
 	perf_machine_read_records(m);
 	return s->lost ? -EACCES : 0;

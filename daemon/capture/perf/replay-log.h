@@ -20,9 +20,10 @@ enum {
 	REPLAY_RECORD = UINT32_MAX,    /* one record of the sideband */
 	REPLAY_PAUSE = UINT32_MAX - 1, /* a struct grid_pause */
 	/* UINT32_MAX - 2 is ENTRY_PAD of replay-log.c. */
-	REPLAY_THREAD = UINT32_MAX - 3, /* a struct thread_entry of the time when the target was armed */
-	REPLAY_OWNED = UINT32_MAX - 4,  /* the process is its owner's from that time, the position, on */
-	REPLAY_LOST = UINT32_MAX - 5,   /* records after that time were lost */
+	REPLAY_THREAD = UINT32_MAX - 3,   /* a struct thread_entry of the time when the target was armed */
+	REPLAY_OWNED = UINT32_MAX - 4,    /* the process is its owner's from that time, the position, on */
+	REPLAY_LOST = UINT32_MAX - 5,     /* records after that time were lost; data: up to which time, if known */
+	REPLAY_LEFT_OUT = UINT32_MAX - 6, /* the same, of mappings alone */
 };
 
 /* about: any bytes; replay_log_open() accepts the log only with the same. */
