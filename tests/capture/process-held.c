@@ -18,9 +18,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "daemon/capture/process/address-space.h"
 #include "tests/capture/process-child.h"
 
-enum { FILE_NODE = 2, FAILED_READS = 2, REQUEST_MAX = 1 << 20, HOLD_US = 300000 };
+enum { FILE_NODE = 2, FAILED_READS = 2, REQUEST_MAX = 1 << 20, HOLD_US = 300000, OTHER_ACCOUNT = 1234 };
 
 struct answer {
 	int error;
@@ -97,8 +98,18 @@ static void *change_mappings(void *unused)
 	return mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
+/* Executes a program, for which the kernel waits for the memory that is left. */
+static int execute(void *unused)
+{
+	(void)unused;
+	usleep(2 * HOLD_US);
+	execl("/bin/true", "true", NULL);
+	_exit(1);
+}
+
 static void hold_steps(unsigned step, struct done *d)
 {
+	static char stack[64 << 10];
 	int device = open("/dev/fuse", O_RDWR | O_CLOEXEC), fd;
 	char options[64];
 	pthread_t thread;
@@ -118,17 +129,19 @@ static void hold_steps(unsigned step, struct done *d)
 	if (fd < 0 || page == MAP_FAILED)
 		return;
 	madvise(page, 16 * PAGE, MADV_RANDOM);
+	/* Another process with the same memory. */
+	d->addr = (uint64_t)clone(execute, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
 	pthread_create(&thread, NULL, read_page, page);
 	usleep(HOLD_US);
 	pthread_create(&thread, NULL, change_mappings, NULL);
-	usleep(HOLD_US);
-	d->addr = 1;
+	usleep(2 * HOLD_US);
 }
 
 /* Other processes of its user are not read after this. */
 void test_held(void)
 {
 	struct child c;
+	uint64_t other;
 
 	if (geteuid() != 0) {
 		unit_skip("a process that holds its address space", "needs root");
@@ -136,7 +149,8 @@ void test_held(void)
 	}
 	if (!child_new(&c, hold_steps, true))
 		return;
-	if (!child_act(&c, 'H').addr) {
+	other = child_act(&c, 'H').addr;
+	if (!other) {
 		unit_skip("a process that holds its address space", "no file system in user space can be mounted here");
 	} else {
 		alarm(60);
@@ -146,6 +160,7 @@ void test_held(void)
 		CHECK(!c.process);
 		CHECK_EQ(process_new(&(struct process_of){ c.pid, c.pidfd, getuid() }, true, clock_now(), &c.process),
 			 -EBUSY);
+		CHECK_EQ(address_space_reach((struct address_space_of){ OTHER_ACCOUNT, (pid_t)other }), -ETIMEDOUT);
 	}
 	child_done(&c);
 }

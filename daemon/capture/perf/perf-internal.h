@@ -205,6 +205,8 @@ void perf_target_maintain(struct perf_target *s, uint64_t now);
 /* Returns the filter for the kernel, or NULL. */
 const char *perf_target_filter(const struct perf_target *s);
 struct process_of perf_target_process(const struct perf_target *s);
+/* Before its events are opened. Errors of address_space_call(). */
+int perf_target_reach(const struct perf_target *s);
 
 const struct plan *perf_target_plan(const struct perf_target *s);
 struct aux_buffer *perf_target_rings(const struct perf_target *s);

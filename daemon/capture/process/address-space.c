@@ -2,12 +2,15 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "daemon/capture/process/address-space.h"
 #include "lib/base/array.h"
@@ -187,6 +190,33 @@ int address_space_call(struct address_space_of of, const struct address_space_ca
 		rc = wait_for(r);
 	if (rc != -ETIMEDOUT)
 		free(r);
+	return rc;
+}
+
+static void read_once(void *data)
+{
+	const struct address_space_of *of = data;
+	char path[32], c;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)of->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!read(fd, &c, 1);
+	closep(&fd);
+}
+
+int address_space_reach(struct address_space_of of)
+{
+	struct address_space_of *copy = malloc(sizeof(*copy));
+	int rc = -ENOMEM;
+
+	if (copy) {
+		*copy = of;
+		rc = address_space_call(of, &(struct address_space_call){ read_once, free, copy });
+	}
+	if (rc != -ETIMEDOUT)
+		free(copy);
 	return rc;
 }
 

@@ -30,6 +30,13 @@ struct address_space_call {
  */
 int address_space_call(struct address_space_of of, const struct address_space_call *call);
 
+/*
+ * Reads the mappings once. What waits for the address space of a process with no way to give up, as perf_event_open()
+ * does while the process executes a program, comes after this. Errors of address_space_call(); 0 also if the process
+ * has ended.
+ */
+int address_space_reach(struct address_space_of of);
+
 /* Sets what a thread that waits for a call does every few milliseconds; NULL: nothing. */
 void address_space_while_waiting(void (*fn)(void *data), void *data);
 
