@@ -570,6 +570,28 @@ static void test_births(void)
 	process_table_free(b);
 }
 
+/* Many threads that have ended, and many programs executed since: too many intervals for all of them. */
+static void test_intervals(void)
+{
+	struct capture_interval *list;
+	size_t n;
+
+	thread_table_init(&t, 100);
+	life(PERF_RECORD_FORK, 100, 1, 5);
+	for (uint32_t i = 0; i < 1100; i++) {
+		life(PERF_RECORD_FORK, 1000 + i, 100, 10);
+		life(PERF_RECORD_EXIT, 1000 + i, 100, 20);
+	}
+	for (uint64_t i = 0; i < 1000; i++) {
+		thread_table_own(&t, 30 + 2 * i);
+		thread_table_disown(&t, 31 + 2 * i);
+	}
+	CHECK_EQ(thread_table_intervals(&t, 3000, &list, &n), 0);
+	CHECK(n > 1000000 && list[n - 1].from == 30 + 2 * 999 && t.dropped);
+	free(list);
+	thread_table_done(&t);
+}
+
 int main(void)
 {
 	a.fd = -1;
@@ -582,5 +604,6 @@ int main(void)
 	test_tasks();
 	test_executed();
 	test_number();
+	test_intervals();
 	return unit_end();
 }

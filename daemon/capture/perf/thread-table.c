@@ -455,13 +455,15 @@ int thread_table_threads(const struct thread_table *t, struct capture_thread **r
 	return 0;
 }
 
-int thread_table_intervals(const struct thread_table *t, uint64_t until, struct capture_interval **ret, size_t *ret_n)
+/* Of the spans from a number on. */
+static int list_intervals(const struct thread_table *t, size_t first, uint64_t until, struct capture_interval **ret,
+			  size_t *ret_n)
 {
 	_cleanup_free_ struct capture_interval *list = NULL;
 	size_t n = 0, room = 0;
 
 	for (size_t i = 0; i < t->n; i++)
-		for (size_t s = 0; s < t->n_spans; s++) {
+		for (size_t s = first; s < t->n_spans; s++) {
 			const struct thread_entry *k = &t->list[i];
 			uint64_t from = MAX(k->start, t->spans[s].from);
 			uint64_t to = MIN(MIN(k->end ? MAX(k->end, k->until) : until, t->spans[s].to), until);
@@ -469,12 +471,23 @@ int thread_table_intervals(const struct thread_table *t, uint64_t until, struct 
 			if (from >= to)
 				continue;
 			if (n >= INTERVALS_MAX || array_reserve(list, n, &room) < 0)
-				return -ENOMEM;
+				return n >= INTERVALS_MAX ? -E2BIG : -ENOMEM;
 			list[n++] = (struct capture_interval){ k->tid, from, to };
 		}
 	*ret = TAKE_PTR(list);
 	*ret_n = n;
 	return 0;
+}
+
+int thread_table_intervals(struct thread_table *t, uint64_t until, struct capture_interval **ret, size_t *ret_n)
+{
+	int rc = list_intervals(t, 0, until, ret, ret_n);
+
+	if (rc != -E2BIG)
+		return rc;
+	/* Only of the newest spans. A program must not be able to choose that no copy of it is made. */
+	t->dropped = true;
+	return list_intervals(t, t->n_spans - MIN(t->n_spans, INTERVALS_MAX / t->n), until, ret, ret_n);
 }
 
 static void add_fork_or_exit(const struct thread_table *t, const struct thread_entry *k, uint32_t type, uint64_t time,

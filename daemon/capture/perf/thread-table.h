@@ -96,9 +96,12 @@ void thread_table_limit(struct thread_table *t, size_t n_ended);
 /* Switches after this moment were lost: pauses that it falls into end there. */
 void thread_table_lost_switches(struct thread_table *t, uint64_t since);
 
-/* Lists of threads, of intervals up to a time, and of records (fork, exit, switches). -ENOMEM. */
+/*
+ * Lists of threads, of intervals up to a time, and of records (fork, exit, switches). Sets `dropped` where there are
+ * too many intervals for all. -ENOMEM.
+ */
 int thread_table_threads(const struct thread_table *t, struct capture_thread **ret, size_t *ret_n);
-int thread_table_intervals(const struct thread_table *t, uint64_t until, struct capture_interval **ret, size_t *ret_n);
+int thread_table_intervals(struct thread_table *t, uint64_t until, struct capture_interval **ret, size_t *ret_n);
 void thread_table_records(const struct thread_table *t, struct buf *b);
 
 #endif
