@@ -132,10 +132,39 @@ static void test_found(void)
 	code_history_free(h);
 }
 
+/* A scan that finds as much in place of something else as it can, and as many records before it is confirmed. */
+static void test_revoked(void)
+{
+	struct code_record r = memory(10, place, 1, false);
+	struct code_history *h;
+	uint64_t begun;
+	int rc = 0;
+
+	CHECK_EQ(code_history_new(true, &h), 0);
+	r.found = r.instead = true;
+	for (unsigned i = 0; i < DOWN / 2; i++) {
+		add(h, r);
+		r.start += 2 * page;
+		r.end += 2 * page;
+	}
+	begun = cpu_time();
+	for (unsigned i = 0; i < DOWN / 2 && rc == 0; i++) {
+		r = memory(11 + i, page, 1, false);
+		rc = code_history_record(h, &r);
+	}
+	CHECK_EQ(rc, -ENOSPC);
+	CHECK(cpu_time() - begun < most_ns / 8);
+	code_history_confirm(h, 11 + DOWN);
+	r = memory(12 + DOWN, page, 1, false);
+	CHECK_EQ(code_history_record(h, &r), 0);
+	code_history_free(h);
+}
+
 int main(void)
 {
 	test_wide();
 	test_downwards();
 	test_found();
+	test_revoked();
 	return unit_end();
 }

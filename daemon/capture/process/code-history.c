@@ -11,8 +11,9 @@ enum {
 	RECORDS_MAX = 32 << 10,
 	OBSERVATIONS_MAX = 64 << 10,
 	CHANGES_MAX = 256 << 10,
-	STEPS_MAX = 4 << 20, /* of a sweep; each takes some 20 ns */
-	MOVED_IN_STEP = 32,  /* spans that are moved together in the time of a step */
+	REVOKED_MAX = 16 << 20, /* records looked at for those that are revoked */
+	STEPS_MAX = 4 << 20,    /* of a sweep; each takes some 20 ns */
+	MOVED_IN_STEP = 32,     /* spans that are moved together in the time of a step */
 	SPANS_FIRST = 64,
 };
 
@@ -33,7 +34,8 @@ struct code_history {
 	uint64_t bytes;
 	/* time of the last search for unrecorded mappings; UINT64_MAX: no search is unconfirmed */
 	uint64_t seen;
-	bool instead; /* records of that time may be revoked */
+	bool instead;     /* records of that time may be revoked */
+	uint64_t revoked; /* records looked at for that, since the last confirmation */
 };
 
 /* The address space at one moment, while records and observations are applied in order of time. */
@@ -112,6 +114,7 @@ static void revoke_found(struct code_history *h, const struct code_record *r)
 	if (kept < i)
 		memmove(&h->records[kept], &h->records[i], (h->n_records - i) * sizeof(*h->records));
 	h->n_records -= i - kept;
+	h->revoked += i - from;
 }
 
 int code_history_record(struct code_history *h, const struct code_record *r)
@@ -124,6 +127,8 @@ int code_history_record(struct code_history *h, const struct code_record *r)
 		h->instead = (h->instead && h->seen == r->time) || r->instead;
 		h->seen = r->time;
 	} else if (r->time > h->seen && h->instead) {
+		if (h->revoked > REVOKED_MAX)
+			return -ENOSPC;
 		revoke_found(h, r);
 	}
 	at = h->n_records;
@@ -169,6 +174,7 @@ void code_history_confirm(struct code_history *h, uint64_t now)
 		h->records[i].instead = false;
 	h->seen = UINT64_MAX;
 	h->instead = false;
+	h->revoked = 0;
 }
 
 static void emit_change(struct sweep *s, enum code_change_kind kind, uint64_t time, const struct code_span *seg,
