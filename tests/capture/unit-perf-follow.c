@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -58,6 +59,47 @@ static void take_over(struct perf_target *s, uint64_t now)
 	perf_keep_replay(s);
 }
 
+/* What a program causes by executing others is of its account's share, too, however many of its processes do so. */
+static void test_watched_again(void)
+{
+	const struct capture_watch_list list = { .watches[0] = { .kind = EMU_WATCH_OFF_CPU } };
+	const struct sideband_listener none = { 0 };
+	const struct perf_record exec = { .type = PERF_RECORD_COMM, .misc = PERF_RECORD_MISC_COMM_EXEC };
+	const struct capture_options options = { 0 };
+	struct perf_machine m = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	struct capture_source *source;
+	struct perf_target *s;
+	struct reason why;
+
+	m.poll_fd = epoll_create1(EPOLL_CLOEXEC);
+	TAILQ_INIT(&m.sources);
+	CHECK(topology_read("/", &m.topology) == 0 && sideband_new(&none, m.poll_fd, &m.sideband) == 0);
+	CHECK_EQ(perf_target_new(&m, getpid(), pidfd, getuid(), &options, &source), 0);
+	source->share = (struct capture_share){ .account = 1000, .divided = true };
+	s = perf_target_of(source);
+	CHECK_EQ(perf_watching.set(source, &list, &why), 0);
+	s->armed = true;
+	perf_watch_record(s, &exec);
+	perf_share_worked(s, now_ns(CLOCK_MONOTONIC) - second);
+	perf_watch_drain(s);
+	CHECK_EQ(perf_watch_events(s), 0);
+	m.accounts[0].rest_until = 0;
+	perf_watch_drain(s);
+	if (!perf_watch_events(s))
+		unit_skip("watch points of a program that was executed", "the kernel provides no events here");
+	else
+		CHECK(m.accounts[0].rest_until > 0);
+	perf_watch_free(s);
+	closep(&s->pidfd);
+	free(s);
+	sideband_free(m.sideband);
+	topology_free(m.topology);
+	closep(&m.poll_fd);
+	closep(&pidfd);
+	free(m.accounts);
+}
+
 int main(void)
 {
 	uint64_t armed = now_ns(CLOCK_MONOTONIC), late = armed + second;
@@ -99,5 +141,6 @@ int main(void)
 	sideband_free(m.sideband);
 	closep(&s.pidfd);
 	free(m.accounts);
+	test_watched_again();
 	return unit_end();
 }

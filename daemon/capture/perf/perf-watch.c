@@ -461,6 +461,7 @@ static void open_stale(struct perf_target *s)
 		if (is_code(s->watch->list.watches[i].kind))
 			close_slot(s, i);
 	perf_watch_arm(s);
+	perf_share_worked(s, begin);
 	end = now_ns(CLOCK_MONOTONIC);
 	s->watch->opens_at = end + OPENING_REST * (end - begin);
 }
@@ -490,7 +491,7 @@ void perf_watch_drain(struct perf_target *s)
 	}
 	if (w->held_since && now_ns(CLOCK_MONOTONIC) - w->held_since > HELD_MAX_SECONDS * 1000 * MS)
 		perf_watch_thaw(s);
-	if (w->stale && now >= w->opens_at && !s->lost && !s->thread_table.ended)
+	if (w->stale && now >= w->opens_at && !perf_share_rests(s) && !s->lost && !s->thread_table.ended)
 		open_stale(s);
 }
 
