@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/capture/process/address-space.h"
+#include "daemon/capture/process/proc-file.h"
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 
@@ -28,6 +29,9 @@ struct started_call {
 	struct address_space_call call;
 	struct address_space_of of;
 	clockid_t clock; /* processor time of its thread */
+	pid_t tid;
+	uint64_t begun;  /* CLOCK_MONOTONIC; 0: its thread has not run yet */
+	uint64_t waited; /* until it returned */
 	bool returned, given_up;
 };
 
@@ -67,14 +71,42 @@ static bool rests(struct address_space_of of)
 	return found;
 }
 
+/* Returns for how long a thread has waited for a processor, as far as the kernel counts that. */
+static uint64_t time_queued(pid_t tid)
+{
+	unsigned long long ran, queued;
+	char path[64], text[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)tid);
+	if (proc_file_read(AT_FDCWD, path, text, sizeof(text)) < 0 || sscanf(text, "%llu %llu", &ran, &queued) != 2)
+		return 0;
+	return queued;
+}
+
+/*
+ * With the lock. Returns for how long a call has waited for anything but a processor: for the lock of an address space,
+ * whose user can let it go on for a moment, again and again.
+ */
+static uint64_t time_waited(const struct started_call *r, uint64_t ran, uint64_t queued)
+{
+	uint64_t passed = r->begun ? now_ns(CLOCK_MONOTONIC) - r->begun : 0;
+
+	return passed - MIN(passed, share * ran + queued);
+}
+
 static void *run_call(void *data)
 {
 	struct started_call *r = data;
 	struct resting *rest;
 	bool given_up;
 
+	pthread_mutex_lock(&lock);
+	r->tid = gettid();
+	r->begun = now_ns(CLOCK_MONOTONIC);
+	pthread_mutex_unlock(&lock);
 	r->call.run(r->call.data);
 	pthread_mutex_lock(&lock);
+	r->waited = time_waited(r, now_ns(CLOCK_THREAD_CPUTIME_ID), time_queued(r->tid));
 	given_up = r->given_up;
 	rest = given_up ? find_resting(r->of) : NULL;
 	if (rest)
@@ -148,28 +180,22 @@ static void do_other_work(void)
 	pthread_mutex_lock(&lock);
 }
 
-/*
- * A thread that waits for the lock of an address space uses no processor. Its user can let it go on for a moment, again
- * and again.
- */
 static int wait_for(struct started_call *r)
 {
-	uint64_t begun = now_ns(CLOCK_MONOTONIC), waited = 0;
 	int rc = 0;
 
 	pthread_mutex_lock(&lock);
 	while (!r->returned && rc == 0) {
-		uint64_t now = now_ns(CLOCK_MONOTONIC), ran = now_ns(r->clock), until = now + look_ns;
+		uint64_t until = now_ns(CLOCK_MONOTONIC) + look_ns;
 		const struct timespec look = { (time_t)(until / (1000 * MS)), (long)(until % (1000 * MS)) };
 
-		waited = now - begun - MIN(now - begun, share * ran);
-		if (waited > stuck_ns && give_up(r))
+		if (r->begun && time_waited(r, now_ns(r->clock), time_queued(r->tid)) > stuck_ns && give_up(r))
 			rc = -ETIMEDOUT;
 		else if (pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &look) == ETIMEDOUT)
 			do_other_work();
 	}
 	if (rc == 0)
-		rest_after(r, waited);
+		rest_after(r, r->waited);
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
