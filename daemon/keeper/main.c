@@ -185,7 +185,8 @@ static int serve_request(int client, const struct keeper_message *m, int *fd)
 		reply.rc = map_ring(m);
 		break;
 	case KEEPER_HOLD:
-		close_things(m);
+		if (!m->more)
+			close_things(m);
 		reply.rc = *fd < 0 ? -EBADF : add_thing(m, fd);
 		break;
 	case KEEPER_CLOSE:

@@ -302,7 +302,7 @@ static struct watch_events *open_events(const struct capture_watch_list *list, u
 					struct reason *why)
 {
 	uint32_t cpus[64];
-	struct watch_opening o = { .pid = child,
+	struct watch_opening o = { .of = { getuid(), child },
 				   .cpus = cpus,
 				   .poll_fd = poll_fd,
 				   .most = 1000,

@@ -2,6 +2,8 @@
 #include "config.h"
 
 #include <dirent.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -69,6 +71,17 @@ static int map_ring(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
 	return rc;
 }
 
+/* Opens an event, which the keeper then has, too; where the keeper has ended, it is not kept. */
+static int open_kept(struct grid *g, const struct kept_name *name, const struct perf_event_attr *attr, uint32_t tid,
+		     uint32_t cpu, int *ret_fd)
+{
+	int rc = perf_event_open_thread(g->of, attr, tid, (int)cpu, ret_fd);
+
+	if (rc == 0 && keeper_client_is_connected(g->keeper))
+		rc = keeper_client_hold_new(g->keeper, name, *ret_fd);
+	return rc < 0 && *ret_fd >= 0 && !keeper_client_is_connected(g->keeper) ? 0 : rc;
+}
+
 /* Opens the trace event of a thread on CPU n of the plan. Returns 1; 0: the CPU is unavailable now. */
 static int open_trace_event(const struct grid_opening *o, size_t n, uint32_t tid)
 {
@@ -80,13 +93,15 @@ static int open_trace_event(const struct grid_opening *o, size_t n, uint32_t tid
 			       other = { g->group, KEEPER_EVENT, g->n_kept }, *name = a->fd < 0 ? &ring : &other;
 	_cleanup_close_ int fd = -1;
 	char what[96];
-	int rc = keeper_client_open(g->keeper, name, &attr, (pid_t)tid, (int)c->cpu, &fd);
+	int rc = open_kept(g, name, &attr, tid, c->cpu, &fd);
 
 	if (rc == -ESRCH || rc == -ENODEV)
 		return rc == -ENODEV ? 0 : rc;
 	snprintf(what, sizeof(what), "tracing thread %u on CPU %u (perf_event_open)", tid, c->cpu);
 	if (rc == 0 && o->filter) {
 		rc = filter_apply(o->filter, fd);
+		/* That call has the lock of all events of the thread. */
+		g->stuck |= rc == -EAGAIN;
 		if (rc < 0)
 			snprintf(what, sizeof(what), "the address filter");
 	}
@@ -122,7 +137,7 @@ static int open_switches(const struct grid_opening *o, size_t n, uint32_t tid)
 	const struct kept_name name = { g->group, KEEPER_SWITCHES, g->n_kept++ };
 	_cleanup_close_ int fd = -1;
 	char what[96];
-	int rc = keeper_client_open(g->keeper, &name, &attr, (pid_t)tid, (int)c->cpu, &fd);
+	int rc = open_kept(g, &name, &attr, tid, c->cpu, &fd);
 
 	if (rc == -ESRCH || rc == -ENODEV)
 		return rc == -ENODEV ? 0 : rc;
@@ -276,6 +291,7 @@ static int init_rings(struct grid *g, const struct plan *plan)
 {
 	*g = (struct grid){ .keeper = g->keeper,
 			    .group = g->group,
+			    .of = g->of,
 			    .plan = plan,
 			    .rings = calloc(plan->n_cpus + 1, sizeof(*g->rings)) };
 	if (!g->rings)
@@ -398,8 +414,48 @@ void grid_record_switches(struct grid *g, struct thread_table *threads)
 		g->rings[n].threads = threads;
 }
 
+static void *close_all(void *data)
+{
+	int *fds = data;
+
+	for (int *fd = fds; *fd >= 0; fd++)
+		close(*fd);
+	free(fds);
+	return NULL;
+}
+
+/* Closes the events in a thread, which may wait for ever; what there is no memory for stays open. */
+static void close_apart(struct grid *g)
+{
+	int *fds = calloc(grid_events(g) + 1, sizeof(*fds));
+	pthread_t thread;
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->n_fds && fds; i++)
+		fds[n++] = g->fds[i];
+	for (size_t i = 0; i < g->n_switch_fds && fds; i++)
+		fds[n++] = g->switch_fds[i];
+	for (size_t i = 0; g->rings && i < g->plan->n_cpus; i++) {
+		if (fds && g->rings[i].fd >= 0)
+			fds[n++] = g->rings[i].fd;
+		g->rings[i].fd = -1;
+	}
+	g->n_fds = g->n_switch_fds = 0;
+	if (!fds)
+		return;
+	fds[n] = -1;
+	if (pthread_create(&thread, NULL, close_all, fds) == 0)
+		pthread_detach(thread);
+	else
+		free(fds);
+}
+
 void grid_close(struct grid *g)
 {
+	/* The keeper is not the last to close them, and so does not wait. */
+	keeper_client_close(g->keeper, &(struct kept_name){ .group = g->group });
+	if (g->stuck)
+		close_apart(g);
 	for (size_t i = 0; i < g->n_fds; i++)
 		closep(&g->fds[i]);
 	for (size_t i = 0; i < g->n_switch_fds; i++)
@@ -407,7 +463,6 @@ void grid_close(struct grid *g)
 	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
 		aux_done(&g->rings[n]);
 	backlog_done(&g->backlogs);
-	keeper_client_close(g->keeper, &(struct kept_name){ .group = g->group });
 	free(g->rings);
 	free(g->fds);
 	free(g->switch_fds);

@@ -24,7 +24,8 @@ struct grid {
 	/* The keeper of the events, or NULL, and their group there: to be set before grid_open() and grid_adopt(). */
 	struct keeper_client *keeper;
 	uint64_t group;
-	uint32_t n_kept; /* number of the next event */
+	struct address_space_of of; /* the process: to be set with them */
+	uint32_t n_kept;            /* number of the next event */
 	struct backlog_list backlogs;
 	const struct plan *plan;  /* borrowed */
 	struct aux_buffer *rings; /* one per CPU of the plan; not mapped (fd -1) while the CPU is unavailable */
@@ -40,6 +41,7 @@ struct grid {
 	struct grid_pause *pauses; /* ascending; to is UINT64_MAX until the records up to the start have been read */
 	size_t n_pauses, pauses_room;
 	bool paused; /* tracing stays stopped until grid_pause() ends the pause */
+	bool stuck;  /* the process makes calls for its events wait: nothing but grid_close() may follow */
 };
 
 /* Opens all events and starts tracing. -ESRCH: no thread is left. Sets why on other failures. */

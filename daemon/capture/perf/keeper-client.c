@@ -189,6 +189,14 @@ int keeper_client_hold(struct keeper_client *k, const struct kept_name *name, in
 	return call(k, &m, fd, NULL);
 }
 
+int keeper_client_hold_new(struct keeper_client *k, const struct kept_name *name, int fd)
+{
+	struct keeper_message m = message_of(KEEPER_HOLD, name);
+
+	m.more = 1;
+	return call(k, &m, fd, NULL);
+}
+
 int keeper_client_hold_ring(struct keeper_client *k, const struct kept_name *name, int fd, const struct perf_ring *ring)
 {
 	int rc = keeper_client_hold(k, name, fd);

@@ -42,8 +42,9 @@ int keeper_client_open(struct keeper_client *k, const struct kept_name *name, co
 /* Must precede perf_ring_map() in this process, with the same sizes. Without a connection it does nothing. */
 int keeper_client_map(struct keeper_client *k, const struct kept_name *name, size_t data_size, size_t aux_size);
 
-/* Has the keeper keep a duplicate of the descriptor. */
+/* Has the keeper keep a duplicate of the descriptor. _new: it has nothing of this name. */
 int keeper_client_hold(struct keeper_client *k, const struct kept_name *name, int fd);
+int keeper_client_hold_new(struct keeper_client *k, const struct kept_name *name, int fd);
 
 /* The same for an event that this process has mapped, and its ring. */
 int keeper_client_hold_ring(struct keeper_client *k, const struct kept_name *name, int fd,

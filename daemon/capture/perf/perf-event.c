@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <linux/capability.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "daemon/capture/perf/perf-event.h"
+#include "daemon/capture/process/address-space.h"
 #include "daemon/capture/process/proc-file.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
@@ -46,6 +48,47 @@ int perf_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int 
 		return -errno;
 	*ret_fd = fd;
 	return 0;
+}
+
+struct event_opening {
+	struct perf_event_attr attr;
+	pid_t tid;
+	int cpu, fd, rc;
+};
+
+static void run_opening(void *data)
+{
+	struct event_opening *o = data;
+
+	o->rc = perf_event_open(&o->attr, o->tid, o->cpu, &o->fd);
+}
+
+static void drop_opening(void *data)
+{
+	struct event_opening *o = data;
+
+	closep(&o->fd);
+	free(o);
+}
+
+int perf_event_open_thread(struct address_space_of of, const struct perf_event_attr *attr, uint32_t tid, int cpu,
+			   int *ret_fd)
+{
+	struct event_opening *o = malloc(sizeof(*o));
+	int rc;
+
+	if (!o)
+		return -ENOMEM;
+	*o = (struct event_opening){ *attr, (pid_t)tid, cpu, -1, 0 };
+	rc = address_space_call(of, &(struct address_space_call){ run_opening, drop_opening, o });
+	if (rc == -ETIMEDOUT)
+		return rc;
+	if (rc == 0 && o->rc == 0)
+		*ret_fd = TAKE_FD(o->fd);
+	/* EBUSY has another meaning here. */
+	rc = rc == 0 ? o->rc : rc == -EBUSY ? -ETIMEDOUT : rc;
+	drop_opening(o);
+	return rc;
 }
 
 int perf_event_control(int fd, unsigned long what, unsigned long argument)
@@ -303,6 +346,6 @@ int perf_event_explain(struct reason *why, int rc, const char *what, uint64_t lo
 		    "%s: no path leads from the trace unit to the sink, or %llu KiB of memory are not available", what,
 		    (unsigned long long)locked_bytes >> 10);
 	default:
-		return reason_set(why, rc, "%s: %s", what, strerror(-rc));
+		return reason_set(why, rc, "%s: %s", what, address_space_strerror(rc));
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Perf events and their rings: opening, mapping, reading records. Contents of a ring are validated as if they came from
- * an untrusted writer. Events must be used by the thread that opened them, the capture thread.
+ * an untrusted writer. Events are used by the capture thread.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_PERF_EVENT_H
 #define CSIGHT_DAEMON_CAPTURE_PERF_EVENT_H
@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/capture/process/address-space.h"
 #include "lib/base/buf.h"
 #include "lib/base/reason.h"
 #include "lib/perfdata/write.h"
@@ -23,6 +24,13 @@ struct perf_event_attr perf_event_default_attr(uint32_t type, const uint64_t wor
 
 /* 0 or negative errno. cpu -1: all CPUs; pid -1: all processes. */
 int perf_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *ret_fd);
+
+/*
+ * The same for an event of a thread. The kernel waits there while the process executes a program, for the address space
+ * that it leaves; -ETIMEDOUT: it, or its account, does not let go of that, or did not a short time ago.
+ */
+int perf_event_open_thread(struct address_space_of of, const struct perf_event_attr *attr, uint32_t tid, int cpu,
+			   int *ret_fd);
 
 /* what: PERF_EVENT_IOC_*. 0 or negative errno. */
 int perf_event_control(int fd, unsigned long what, unsigned long argument);

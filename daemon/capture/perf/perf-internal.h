@@ -149,6 +149,9 @@ void perf_machine_name_holders(const struct perf_machine *m, const struct plan *
 /* Closes what the target has open. Capture thread only. */
 void perf_target_close(struct perf_target *s);
 
+/* Opens its events on CPUs that are new. */
+void perf_target_extend(struct perf_target *s);
+
 /* Checks the owner again if the process has executed a program. */
 void perf_target_check_owner(struct perf_target *s);
 
@@ -205,8 +208,6 @@ void perf_target_maintain(struct perf_target *s, uint64_t now);
 /* Returns the filter for the kernel, or NULL. */
 const char *perf_target_filter(const struct perf_target *s);
 struct process_of perf_target_process(const struct perf_target *s);
-/* Before its events are opened. Errors of address_space_call(). */
-int perf_target_reach(const struct perf_target *s);
 
 const struct plan *perf_target_plan(const struct perf_target *s);
 struct aux_buffer *perf_target_rings(const struct perf_target *s);

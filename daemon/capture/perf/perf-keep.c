@@ -301,6 +301,7 @@ void perf_keep_prepare(struct perf_target *s)
 	s->grid.group = s->grid.keeper ? group_of(s->pid) : 0;
 	if (!s->grid.group)
 		s->grid.keeper = NULL;
+	s->grid.of = (struct address_space_of){ perf_target_process(s).account, s->pid };
 }
 
 static int take_file(void *data, const struct keeper_message *m, int fd)

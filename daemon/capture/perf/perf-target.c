@@ -141,13 +141,6 @@ struct process_of perf_target_process(const struct perf_target *s)
 	return (struct process_of){ s->pid, s->pidfd, s->base.share.divided ? s->base.share.account : 0 };
 }
 
-int perf_target_reach(const struct perf_target *s)
-{
-	const struct process_of of = perf_target_process(s);
-
-	return address_space_reach((struct address_space_of){ of.account, of.pid });
-}
-
 const char *perf_target_filter(const struct perf_target *s)
 {
 	return s->filter ? filter_text(s->filter) : NULL;
@@ -277,9 +270,6 @@ static int arm_target(struct perf_target *s, struct reason *why)
 		rc = kernel_code_update(m->kernel, why);
 	if (rc < 0)
 		return rc;
-	rc = perf_target_reach(s);
-	if (rc < 0)
-		return address_space_explain(rc, why);
 	s->contained = c.contained;
 	m->n_contained += c.contained;
 	if (c.contained)
@@ -308,6 +298,15 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	}
 	perf_machine_read_records(m);
 	return s->lost ? -EACCES : 0;
+}
+
+void perf_target_extend(struct perf_target *s)
+{
+	grid_extend(&s->grid, s->pid, s->filter, s->m->poll_fd, NULL);
+	if (!s->grid.stuck)
+		return;
+	perf_target_close(s);
+	set_trouble(s, address_space_strerror(-ETIMEDOUT));
 }
 
 static int perf_arm(struct capture_source *source)

@@ -129,10 +129,12 @@ static int check_owner(const struct perf_target *s, struct reason *why)
 static int open_slot(struct perf_target *s, uint32_t slot, uint64_t until, struct reason *why)
 {
 	_cleanup_free_ uint32_t *cpus = calloc(s->m->topology->n_cpus + 1, sizeof(*cpus));
-	struct watch_opening o = {
-		.pid = s->pid, .cpus = cpus, .poll_fd = s->m->poll_fd, .most = perf_share_events(s), .until = until
-	};
 	const struct process_of of = perf_target_process(s);
+	struct watch_opening o = { .of = { of.account, of.pid },
+				   .cpus = cpus,
+				   .poll_fd = s->m->poll_fd,
+				   .most = perf_share_events(s),
+				   .until = until };
 	struct watch_slot *is = &s->watch->slots[slot];
 	struct watch_specs specs = { 0 };
 	int rc = cpus ? 0 : -ENOMEM;

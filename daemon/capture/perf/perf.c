@@ -430,7 +430,7 @@ void perf_machine_reread_topology(struct perf_machine *m)
 static void update_cpus(struct perf_machine *m)
 {
 	char online[CPUS_TEXT_MAX] = "", path[PATH_MAX];
-	struct perf_target *s;
+	struct perf_target *s, *next;
 
 	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", sysroot_of(m));
 	if (proc_file_read(AT_FDCWD, path, online, sizeof(online)) < 0)
@@ -438,9 +438,11 @@ static void update_cpus(struct perf_machine *m)
 	if (strcmp(online, m->online) != 0 && *m->online) {
 		perf_machine_reread_topology(m);
 		/* The number of an ended process may belong to another by now. */
-		TAILQ_FOREACH (s, &m->sources, link)
+		for (s = TAILQ_FIRST(&m->sources); s; s = next) {
+			next = TAILQ_NEXT(s, link);
 			if (s->armed && !s->shared && !s->lost && !s->thread_table.ended)
-				grid_extend(&s->grid, s->pid, s->filter, m->poll_fd, NULL);
+				perf_target_extend(s);
+		}
 	}
 	snprintf(m->online, sizeof(m->online), "%s", online);
 	perf_machine_open_sideband(m, NULL);

@@ -44,6 +44,7 @@ struct watch_ring {
 };
 
 struct watch_events {
+	struct address_space_of of;
 	struct watch_specs specs;
 	size_t most;    /* events */
 	uint64_t until; /* they are opened */
@@ -168,7 +169,7 @@ static int open_one(struct watch_events *e, const struct watch_ring *r, const st
 {
 	struct perf_event_attr attr = attr_of(s);
 	struct watch_event event = { .fd = -1, .spec = s };
-	int rc = perf_event_open(&attr, (pid_t)tid, (int)r->cpu, &event.fd);
+	int rc = perf_event_open_thread(e->of, &attr, tid, (int)r->cpu, &event.fd);
 
 	if (rc == 0 && *s->filter)
 		rc = perf_event_control(event.fd, PERF_EVENT_IOC_SET_FILTER, (unsigned long)s->filter);
@@ -260,7 +261,7 @@ static int open_ring(struct watch_events *e, const struct watch_opening *o, uint
 
 	*r = (struct watch_ring){ .cpu = cpu, .fd = -1 };
 	attr.exclude_kernel = 1;
-	rc = perf_event_open(&attr, o->pid, (int)cpu, &r->fd);
+	rc = perf_event_open_thread(o->of, &attr, (uint32_t)o->of.pid, (int)cpu, &r->fd);
 	if (rc == -ENODEV)
 		return 0;
 	if (rc == 0)
@@ -281,6 +282,7 @@ int watch_events_open(const struct watch_opening *o, struct watch_specs *specs, 
 
 	if (!e)
 		return -ENOMEM;
+	e->of = o->of;
 	e->specs = *specs;
 	e->most = MIN(o->most, (size_t)EVENTS_MAX);
 	e->until = o->until;
@@ -290,7 +292,7 @@ int watch_events_open(const struct watch_opening *o, struct watch_specs *specs, 
 	for (size_t n = 0; n < o->n_cpus && rc == 0; n++)
 		rc = open_ring(e, o, o->cpus[n], why);
 	if (rc == 0)
-		rc = open_threads(e, o->pid, why);
+		rc = open_threads(e, o->of.pid, why);
 	if (rc < 0) {
 		e->specs = (struct watch_specs){ 0 };
 		watch_events_free(e);

@@ -22,8 +22,8 @@ struct watch_sample {
 };
 
 struct watch_opening {
-	pid_t pid;
-	const uint32_t *cpus; /* that are online */
+	struct address_space_of of; /* the process */
+	const uint32_t *cpus;       /* that are online */
 	size_t n_cpus;
 	int poll_fd;    /* becomes readable at a hit */
 	size_t most;    /* events that its user may still have */

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "daemon/capture/process/address-space.h"
-#include "daemon/capture/process/proc-file.h"
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 
@@ -28,11 +27,19 @@ static const uint64_t rest_ns = 60000 * MS; /* one second of others' time a minu
 struct started_call {
 	struct address_space_call call;
 	struct address_space_of of;
-	clockid_t clock; /* processor time of its thread */
-	pid_t tid;
-	uint64_t begun;  /* CLOCK_MONOTONIC; 0: its thread has not run yet */
-	uint64_t waited; /* until it returned */
+	struct worker *worker;
+	uint64_t begun;       /* CLOCK_MONOTONIC; 0: its thread has not run yet */
+	uint64_t ran, queued; /* of its thread, before */
+	uint64_t waited;      /* until it returned */
 	bool returned, given_up;
+};
+
+/* A thread that runs one call after another. None ends: to the kernel, what a thread has opened is its own. */
+struct worker {
+	struct started_call *job; /* NULL: it waits for one */
+	clockid_t clock;          /* its processor time */
+	int schedstat;            /* a file of /proc; -1: none */
+	struct worker *next;
 };
 
 /* An account, or a process, of which a call was given up. */
@@ -44,6 +51,8 @@ struct resting {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below, and of returned and given_up */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t submitted = PTHREAD_COND_INITIALIZER;
+static struct worker *workers;
 static void (*waiting)(void *data);
 static void *waiting_data;
 static struct resting *list;
@@ -72,76 +81,118 @@ static bool rests(struct address_space_of of)
 }
 
 /* Returns for how long a thread has waited for a processor, as far as the kernel counts that. */
-static uint64_t time_queued(pid_t tid)
+static uint64_t time_queued(const struct worker *w)
 {
 	unsigned long long ran, queued;
-	char path[64], text[64];
+	char text[64];
+	ssize_t n = w->schedstat < 0 ? -1 : pread(w->schedstat, text, sizeof(text) - 1, 0);
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)tid);
-	if (proc_file_read(AT_FDCWD, path, text, sizeof(text)) < 0 || sscanf(text, "%llu %llu", &ran, &queued) != 2)
-		return 0;
-	return queued;
+	text[MAX(n, 0)] = 0;
+	return n > 0 && sscanf(text, "%llu %llu", &ran, &queued) == 2 ? queued : 0;
 }
 
 /*
  * With the lock. Returns for how long a call has waited for anything but a processor: for the lock of an address space,
  * whose user can let it go on for a moment, again and again.
  */
-static uint64_t time_waited(const struct started_call *r, uint64_t ran, uint64_t queued)
+static uint64_t time_waited(const struct started_call *r)
 {
-	uint64_t passed = r->begun ? now_ns(CLOCK_MONOTONIC) - r->begun : 0;
+	uint64_t passed = r->begun ? now_ns(CLOCK_MONOTONIC) - r->begun : 0, ran;
 
-	return passed - MIN(passed, share * ran + queued);
+	/* Nothing is charged before that. */
+	if (passed <= short_ns)
+		return 0;
+	ran = share * (now_ns(r->worker->clock) - r->ran) + (time_queued(r->worker) - r->queued);
+	return passed - MIN(passed, ran);
 }
 
-static void *run_call(void *data)
+/* With the lock, which is not held during the call. */
+static void run_call(struct started_call *r)
 {
-	struct started_call *r = data;
 	struct resting *rest;
-	bool given_up;
 
-	pthread_mutex_lock(&lock);
-	r->tid = gettid();
+	r->ran = now_ns(r->worker->clock);
+	r->queued = time_queued(r->worker);
 	r->begun = now_ns(CLOCK_MONOTONIC);
 	pthread_mutex_unlock(&lock);
 	r->call.run(r->call.data);
 	pthread_mutex_lock(&lock);
-	r->waited = time_waited(r, now_ns(CLOCK_THREAD_CPUTIME_ID), time_queued(r->tid));
-	given_up = r->given_up;
-	rest = given_up ? find_resting(r->of) : NULL;
+	r->waited = time_waited(r);
+	rest = r->given_up ? find_resting(r->of) : NULL;
 	if (rest)
 		*rest = (struct resting){ r->of, false, now_ns(CLOCK_MONOTONIC) + rest_ns };
 	r->returned = true;
 	pthread_cond_broadcast(&changed);
+	if (!r->given_up)
+		return;
 	pthread_mutex_unlock(&lock);
-	if (!given_up)
-		return NULL;
 	r->call.drop(r->call.data);
 	free(r);
+	pthread_mutex_lock(&lock);
+}
+
+static void *run_calls(void *data)
+{
+	struct worker *w = data;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)gettid());
+	w->schedstat = open(path, O_RDONLY | O_CLOEXEC);
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		while (!w->job)
+			pthread_cond_wait(&submitted, &lock);
+		run_call(w->job);
+		w->job = NULL;
+	}
 	return NULL;
 }
 
-/* The thread can be given up, so nothing joins it. */
-static int start(struct started_call *r)
+/* With the lock. Its call can be given up, so nothing joins a worker. */
+static struct worker *add_worker(void)
 {
+	struct worker *w = calloc(1, sizeof(*w));
 	pthread_attr_t detached;
 	sigset_t all, saved;
 	pthread_t thread;
 	int rc;
 
+	if (!w)
+		return NULL;
 	pthread_attr_init(&detached);
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	pthread_mutex_lock(&lock);
-	rc = pthread_create(&thread, &detached, run_call, r);
-	/* It exists as long as the lock is held. */
+	rc = pthread_create(&thread, &detached, run_calls, w);
 	if (rc == 0)
-		pthread_getcpuclockid(thread, &r->clock);
-	pthread_mutex_unlock(&lock);
+		pthread_getcpuclockid(thread, &w->clock);
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 	pthread_attr_destroy(&detached);
-	return -rc;
+	if (rc != 0) {
+		free(w);
+		return NULL;
+	}
+	w->next = workers;
+	workers = w;
+	return w;
+}
+
+static int start(struct started_call *r)
+{
+	struct worker *w;
+
+	pthread_mutex_lock(&lock);
+	for (w = workers; w && w->job;)
+		w = w->next;
+	if (!w)
+		w = add_worker();
+	if (w) {
+		r->worker = w;
+		w->job = r;
+		pthread_cond_broadcast(&submitted);
+	}
+	pthread_mutex_unlock(&lock);
+	return w ? 0 : -EAGAIN;
 }
 
 /* With the lock. */
@@ -189,7 +240,7 @@ static int wait_for(struct started_call *r)
 		uint64_t until = now_ns(CLOCK_MONOTONIC) + look_ns;
 		const struct timespec look = { (time_t)(until / (1000 * MS)), (long)(until % (1000 * MS)) };
 
-		if (r->begun && time_waited(r, now_ns(r->clock), time_queued(r->tid)) > stuck_ns && give_up(r))
+		if (time_waited(r) > stuck_ns && give_up(r))
 			rc = -ETIMEDOUT;
 		else if (pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &look) == ETIMEDOUT)
 			do_other_work();
@@ -216,33 +267,6 @@ int address_space_call(struct address_space_of of, const struct address_space_ca
 		rc = wait_for(r);
 	if (rc != -ETIMEDOUT)
 		free(r);
-	return rc;
-}
-
-static void read_once(void *data)
-{
-	const struct address_space_of *of = data;
-	char path[32], c;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)of->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0)
-		(void)!read(fd, &c, 1);
-	closep(&fd);
-}
-
-int address_space_reach(struct address_space_of of)
-{
-	struct address_space_of *copy = malloc(sizeof(*copy));
-	int rc = -ENOMEM;
-
-	if (copy) {
-		*copy = of;
-		rc = address_space_call(of, &(struct address_space_call){ read_once, free, copy });
-	}
-	if (rc != -ETIMEDOUT)
-		free(copy);
 	return rc;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Calls that read the mappings or the memory of a process. Its user can delay them for any time: the kernel holds the
- * lock of an address space while a file system in user space does not answer a page fault. Each call runs in a thread
- * of its own, and is given up when it has waited for long. Then nothing of its account, or of that process, is read for
- * a while.
+ * lock of an address space while a file system in user space does not answer a page fault. Each call runs in another
+ * thread, which does not end, and is given up when it has waited for long. Then nothing of its account, or of that
+ * process, is read for a while.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_ADDRESS_SPACE_H
 #define CSIGHT_DAEMON_CAPTURE_ADDRESS_SPACE_H
@@ -29,13 +29,6 @@ struct address_space_call {
  * call of the account was given up and has not returned, or waited for long a short time ago; -EAGAIN, -ENOMEM.
  */
 int address_space_call(struct address_space_of of, const struct address_space_call *call);
-
-/*
- * Reads the mappings once. What waits for the address space of a process with no way to give up, as perf_event_open()
- * does while the process executes a program, comes after this. Errors of address_space_call(); 0 also if the process
- * has ended.
- */
-int address_space_reach(struct address_space_of of);
 
 /* Sets what a thread that waits for a call does every few milliseconds; NULL: nothing. */
 void address_space_while_waiting(void (*fn)(void *data), void *data);
