@@ -48,6 +48,12 @@ static void test_rewritten(void)
 	/* The first code also counts for earlier times. */
 	CHECK_EQ(captured_byte(t, a.addr, a.before - 1000000), 'A');
 	captured_free(t);
+	/* ... unless what happened before was not recorded. */
+	process_known_since(c.process, a.before);
+	t = child_capture(&c);
+	CHECK_EQ(captured_byte(t, a.addr, a.before - 1000000), 0);
+	CHECK_EQ(captured_byte(t, a.addr, a.after), 'A');
+	captured_free(t);
 
 	/* Older history is folded; later history is unchanged. */
 	process_forget(c.process, e.before);

@@ -186,6 +186,8 @@ void perf_keep_begin_arena(struct perf_machine *m);
 /* Add REPLAY_OWNED, or REPLAY_LOST or REPLAY_LEFT_OUT (place), to the replay log. */
 void perf_keep_log_owned(struct perf_target *s, uint64_t from);
 void perf_keep_log_lost(struct perf_target *s, uint32_t place, uint64_t since, uint64_t until);
+/* Returns since when all records are known: that of its arming, unless the replay log has lost older ones. */
+uint64_t perf_keep_recorded_since(const struct perf_target *s);
 /* Folds what earlier daemons have recorded, if anything. */
 void perf_keep_replay(struct perf_target *s);
 

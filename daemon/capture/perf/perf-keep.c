@@ -514,6 +514,24 @@ static void replay_entry(void *user, uint32_t place, uint64_t position, const ui
 	}
 }
 
+static void find_first(void *user, uint32_t place, uint64_t position, const uint8_t *data, size_t size)
+{
+	uint64_t *first = user;
+
+	if (place == REPLAY_RECORD)
+		*first = MIN(*first, position);
+}
+
+uint64_t perf_keep_recorded_since(const struct perf_target *s)
+{
+	uint64_t first = sideband_now(s->m->sideband);
+
+	if (!s->log || s->shared || !replay_log_wrapped(s->log))
+		return s->armed_at;
+	replay_log_each(s->log, find_first, &first);
+	return first;
+}
+
 /* The sideband passes on a record again if the earlier daemon has folded, but not released it. */
 static void fold_collected(struct perf_target *s, struct perf_kept *k)
 {

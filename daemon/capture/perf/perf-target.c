@@ -229,7 +229,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	const struct process_of of = perf_target_process(s);
 	struct perf_machine *m = s->m;
 	struct credentials c;
-	uint64_t since = 0;
+	uint64_t since = 0, recorded;
 	long long dumpable;
 	int rc;
 
@@ -285,9 +285,12 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	if (rc < 0)
 		return rc;
 	/* The sideband also records mappings that are not executable (sideband.c). */
-	s->unread = process_new(&of, true, s->armed_at, &s->process);
+	recorded = perf_keep_recorded_since(s);
+	s->unread = process_new(&of, true, recorded, &s->process);
 	if (s->unread == -ETIMEDOUT || s->unread == -EBUSY)
 		return address_space_explain(s->unread, why);
+	if (s->process && recorded > s->armed_at)
+		process_known_since(s->process, recorded);
 	perf_keep_replay(s);
 	/* If the process executed a program meanwhile, its owner is determined by the check after exec. */
 	sideband_drain(m->sideband);

@@ -94,6 +94,11 @@ uint64_t process_clock(const struct process_code *p)
 	return clock_ns() + (uint64_t)p->shift;
 }
 
+void process_known_since(struct process_code *p, uint64_t time)
+{
+	p->cut = MAX(p->cut, time);
+}
+
 void process_set_shift(struct process_code *p, int64_t shift_ns)
 {
 	p->shift = shift_ns;

@@ -58,6 +58,10 @@ void process_name(struct process_code *p, uint64_t time, uint32_t tid, const cha
 /* The process executed a program: all mappings are gone. */
 void process_exec(struct process_code *p, uint64_t time);
 
+/* Nothing that happened before this time, at which process_new() was called, was recorded: what was mapped is unknown.
+ */
+void process_known_since(struct process_code *p, uint64_t time_ns);
+
 /* Records after since_ns were lost, none after now_ns: the mappings will be read again. */
 void process_note_lost_records(struct process_code *p, uint64_t since_ns, uint64_t now_ns);
 
