@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "daemon/capture/process/proc-file.h"
@@ -12,7 +13,10 @@
 #include "lib/base/util.h"
 #include "lib/notes/notes.h"
 
-enum { DESCRIPTORS = 2 }; /* of the memory, and of the connection */
+enum {
+	DESCRIPTORS = 2, /* of the memory, and of the connection */
+	STATE_SIZE = offsetof(struct notes_memory, entries),
+};
 
 /* Only a memfd that keeps its size is accepted: accesses to another file could block. */
 static bool is_memory(int fd)
@@ -45,6 +49,9 @@ int program_notes_new(struct ledger *l, pid_t pid, uid_t uid, int fd, struct pro
 	n->pid = pid;
 	n->uid = uid;
 	n->fd = fd;
+	n->state_page = mmap(NULL, STATE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (n->state_page == MAP_FAILED)
+		n->state_page = NULL;
 	proc_file_start(pid, &n->start);
 	*ret = n;
 	return 0;
@@ -62,6 +69,8 @@ struct program_notes *program_notes_unref(struct program_notes *n)
 		return NULL;
 	ledger_return(&n->memory);
 	ledger_return(&n->descriptors);
+	if (n->state_page)
+		munmap(n->state_page, STATE_SIZE);
 	close(n->fd);
 	free(n);
 	return NULL;
@@ -72,7 +81,8 @@ struct program_notes *program_notes_unref(struct program_notes *n)
  */
 static void write_state(const struct program_notes *n, uint32_t state)
 {
-	io_pwrite(n->fd, &state, sizeof(state), offsetof(struct notes_memory, state));
+	if (n->state_page)
+		io_store((uint8_t *)n->state_page + offsetof(struct notes_memory, state), &state, sizeof(state));
 }
 
 void program_notes_set(struct program_notes *n, uint32_t state)

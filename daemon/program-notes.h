@@ -18,6 +18,7 @@ struct program_notes {
 	uid_t uid;
 	uint64_t start; /* of the process, as proc_file_start(); 0: unknown */
 	int fd;
+	void *state_page;       /* its beginning, mapped; NULL: the program has sealed it */
 	_Atomic uint32_t state; /* NOTES_ARMED and others, but for a copy */
 	struct charge memory, descriptors;
 };

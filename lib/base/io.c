@@ -48,6 +48,14 @@ int io_pwrite(int fd, const void *data, size_t size, off_t offset)
 	return 0;
 }
 
+int io_store(void *at, const void *data, size_t size)
+{
+	const struct iovec from = { (void *)data, size }, to = { at, size };
+	ssize_t n = process_vm_writev(getpid(), &from, 1, &to, 1, 0);
+
+	return n < 0 ? -errno : (size_t)n < size ? -EFAULT : 0;
+}
+
 ssize_t io_read(int fd, void *ret, size_t size)
 {
 	size_t have = 0;

@@ -14,6 +14,13 @@ enum { IO_FDS_MAX = 253 };
 int io_write(int fd, const void *data, size_t size);
 int io_pwrite(int fd, const void *data, size_t size, off_t at);
 
+/*
+ * Writes to memory that is mapped from a file of another process. -EFAULT: there is no such memory, or the system
+ * cannot supply it, for which a store would raise a signal. Unlike io_pwrite() it takes no lock of the file, which a
+ * process keeps while it writes to that file from memory that a file system in user space supplies.
+ */
+int io_store(void *at, const void *data, size_t size);
+
 /* Return the number of bytes read, which is less than size only at the end of the file. */
 ssize_t io_read(int fd, void *ret, size_t size);
 ssize_t io_pread(int fd, void *ret, size_t size, uint64_t at);

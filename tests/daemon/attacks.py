@@ -84,6 +84,21 @@ N_HITS = 8384 + 16 + 512 + 64 * 48 + 8 + 64 * 24
 HIT, HITS_MAX = struct.Struct("<QIIIIQQQII"), 2048
 
 
+NOTES_MAGIC, NOTES_SIZE = 0x3145544f4e534300, 128 + 4096 * 128
+
+
+def seal(fd):
+    fcntl.fcntl(fd, 1033, 1 | 2 | 4)  # F_ADD_SEALS: seal, shrink, grow
+
+
+def map_file(fd):
+    """Returns the address of a page of the file, none of which is read before it is accessed."""
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.pwrite.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long]
+    return libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+
+
 class Program:
     """A program with rings. Its layout is that of struct emu_header, of versions 1 and 2 as well, to attack earlier builds."""
 
@@ -112,9 +127,10 @@ class Program:
                       slots + n * slot_size)
             os.pwrite(self.fd, bytes(bytes_each), rings_at + n * ring_size)
 
-    def hello(self):
+    def hello(self, seals=True):
         """Returns what csightd answers: 0, or why it refuses."""
-        fcntl.fcntl(self.fd, 1033, 1 | 2 | 4)  # F_ADD_SEALS: seal, shrink, grow
+        if seals:
+            seal(self.fd)
         self.s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.s.connect(self.path)
         self.send(HELLO, 0, self.fd)
@@ -360,6 +376,33 @@ class Attack:
         ready({"sent": sent, "targets": len(programs)})
         while True:
             time.sleep(1)
+
+    def locked(self, ready):
+        """Memory whose file is locked, by a write to it from memory of a file system that does not answer."""
+        Silent(self.device, self.where, {Silent.READ})
+        silent = map_file(os.open(self.where + "/file", os.O_RDONLY))
+
+        def lock(fd):
+            seal(fd)
+            if os.fork() == 0:
+                libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+                libc.pwrite(fd, silent, 8, 8)
+                os._exit(0)
+            time.sleep(0.2)
+        p = Program(self.path)
+        lock(p.fd)
+        notes = os.memfd_create("notes", os.MFD_CLOEXEC | 2)
+        os.ftruncate(notes, NOTES_SIZE)
+        lock(notes)
+        got = [p.hello(seals=False)]
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.connect(self.path + ".emu")
+        socket.send_fds(s, [struct.pack("<QIIq", NOTES_MAGIC, 1, 0, 0)], [notes])
+        got += [len(s.recv(64))]
+        got += [call(self.path, method, {"pid": os.getpid(), **more}, 20).get("error") for method, more in (
+            ("Watch", {"trigger": "signal SIGHUP"}), ("Snapshot", {"noWait": True}), ("Disarm", {}), ("Arm", {}))]
+        ready({"got": got})
+        signal.pause()
 
     def fuse_flood(self, ready):
         """The same, as many as the daemon has descriptors."""

@@ -12,14 +12,15 @@
 #include "lib/base/util.h"
 
 /*
- * Only the header is mapped, for its control word, which csightd writes. Everything else is read with pread(), which
- * copies, cannot fault, and allocates no pages that the writer has not allocated. The geometry comes from one validated
- * copy of the header.
+ * What is before the log is mapped, for what csightd writes: the control word, and by emu_store() all else. Everything
+ * is read with pread(), which copies, cannot fault, and allocates no pages that the writer has not allocated. The
+ * geometry comes from one validated copy of the header.
  */
 struct emu_source {
 	struct capture_source base;
 	int memfd;
 	struct emu_header *map;
+	size_t map_size;
 	uint32_t n_rings, slot_size;
 	uint64_t watching_offset, slots_offset, log_offset, log_size, rings_offset, ring_size;
 	struct emu_regs regs;
@@ -50,6 +51,9 @@ struct slot_state {
 
 /* Reads size bytes. -EIO: there are fewer. */
 int emu_pread(int fd, void *ret, size_t size, uint64_t at);
+
+/* Writes size bytes before the log. Errors of io_store(). */
+int emu_store(const struct emu_source *s, uint64_t at, const void *data, size_t size);
 
 /* Reads the fields of the header that the program changes; the others become 0, and all do if reading fails. */
 void emu_read_changing(const struct emu_source *s, struct emu_header *ret);

@@ -28,6 +28,11 @@ int emu_pread(int fd, void *ret, size_t size, uint64_t at)
 	return n < 0 ? (int)n : (size_t)n < size ? -EIO : 0;
 }
 
+int emu_store(const struct emu_source *s, uint64_t at, const void *data, size_t size)
+{
+	return io_store((uint8_t *)s->map + at, data, size);
+}
+
 void emu_read_changing(const struct emu_source *s, struct emu_header *ret)
 {
 	size_t from = offsetof(struct emu_header, control);

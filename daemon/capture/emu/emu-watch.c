@@ -4,14 +4,13 @@
 #include <string.h>
 
 #include "daemon/capture/emu/emu-internal.h"
-#include "lib/base/io.h"
 #include "lib/base/util.h"
 
 enum { HELD_MAX_SECONDS = 60 };
 
 /*
- * The watches are never mapped: their pages are the program's memory, and storing to one that the system cannot supply
- * would raise a signal. The control word is in the header, whose page exists.
+ * Of what is mapped, only the control word is accessed directly: it is in the header, whose page exists. Storing to a
+ * page of the program's memory that the system cannot supply would raise a signal.
  */
 
 static uint64_t place_of(const struct emu_source *s, size_t field)
@@ -54,12 +53,12 @@ static int write_list(struct capture_source *source, const struct emu_watch *lis
 	int rc = emu_pread(s->memfd, &epoch, sizeof(epoch), PLACE(s, epoch));
 
 	if (rc == 0)
-		rc = io_pwrite(s->memfd, zeros, sizeof(zeros), (off_t)PLACE(s, hold));
+		rc = emu_store(s, PLACE(s, hold), zeros, sizeof(zeros));
 	if (rc == 0)
-		rc = io_pwrite(s->memfd, list, EMU_WATCHES_MAX * sizeof(*list), (off_t)PLACE(s, watches));
+		rc = emu_store(s, PLACE(s, watches), list, EMU_WATCHES_MAX * sizeof(*list));
 	epoch++;
 	if (rc == 0)
-		rc = io_pwrite(s->memfd, &epoch, sizeof(epoch), (off_t)PLACE(s, epoch));
+		rc = emu_store(s, PLACE(s, epoch), &epoch, sizeof(epoch));
 	/* The exchange fails if a hit has frozen the rings: those threads read the list when they continue. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (rc == 0 && atomic_compare_exchange_strong(&s->map->control, &word, s->control + 2))
@@ -91,7 +90,7 @@ static void freeze_now(struct capture_source *source)
 	uint32_t word = s->control;
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 
-	if (word & 1 || is_held(s) || io_pwrite(s->memfd, &now, sizeof(now), (off_t)PLACE(s, held_ns)) < 0)
+	if (word & 1 || is_held(s) || emu_store(s, PLACE(s, held_ns), &now, sizeof(now)) < 0)
 		return;
 	atomic_compare_exchange_strong(&s->map->control, &word, word + 1);
 }
@@ -101,7 +100,7 @@ static void hold(struct capture_source *source, uint32_t slot, uint64_t least)
 	const struct emu_source *s = emu_source_of(source);
 	uint64_t word = least < UINT64_MAX ? least + 1 : 0;
 
-	io_pwrite(s->memfd, &word, sizeof(word), (off_t)(PLACE(s, hold) + slot * sizeof(word)));
+	emu_store(s, PLACE(s, hold) + slot * sizeof(word), &word, sizeof(word));
 }
 
 static void want(struct capture_source *source)
@@ -109,7 +108,7 @@ static void want(struct capture_source *source)
 	const struct emu_source *s = emu_source_of(source);
 	const uint32_t word = 1;
 
-	io_pwrite(s->memfd, &word, sizeof(word), (off_t)PLACE(s, wanted));
+	emu_store(s, PLACE(s, wanted), &word, sizeof(word));
 }
 
 static size_t read_hits(struct capture_source *source, uint64_t *cursor, struct emu_hit *ret, size_t max)

@@ -88,8 +88,8 @@ static void write_skip(const struct emu_source *s, uint32_t n, uint64_t skip, ui
 {
 	uint64_t at = s->slots_offset + (uint64_t)n * s->slot_size;
 
-	(void)!pwrite(s->memfd, &skip, sizeof(skip), (off_t)(at + offsetof(struct emu_slot, skip)));
-	(void)!pwrite(s->memfd, &serial, sizeof(serial), (off_t)(at + offsetof(struct emu_slot, skip_serial)));
+	emu_store(s, at + offsetof(struct emu_slot, skip), &skip, sizeof(skip));
+	emu_store(s, at + offsetof(struct emu_slot, skip_serial), &serial, sizeof(serial));
 }
 
 int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source **ret)
@@ -138,7 +138,8 @@ int emu_source_new(int memfd, struct emu_about *ret_about, struct capture_source
 	s->control = atomic_load(&h->control);
 	s->skip_serial = calloc(h->n_rings, sizeof(*s->skip_serial));
 	s->skip = calloc(h->n_rings, sizeof(*s->skip));
-	s->map = mmap(NULL, sizeof(*s->map), PROT_READ | PROT_WRITE, MAP_SHARED, s->memfd, 0);
+	s->map_size = s->slots_offset + (size_t)s->n_rings * s->slot_size;
+	s->map = mmap(NULL, s->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, s->memfd, 0);
 	if (s->map == MAP_FAILED) {
 		s->map = NULL;
 		rc = -errno;
@@ -166,7 +167,7 @@ static struct capture_source *emu_free(struct capture_source *source)
 	if (!source)
 		return NULL;
 	if (s->map)
-		munmap(s->map, sizeof(*s->map));
+		munmap(s->map, s->map_size);
 	closep(&s->memfd);
 	free((void *)s->skip);
 	free((void *)s->skip_serial);
