@@ -36,6 +36,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/opener.c daemon/opener.h \
 	daemon/overhead.c daemon/overhead.h \
 	daemon/pause.c daemon/pause.h \
+	daemon/perf-map.c daemon/perf-map.h \
 	daemon/policy.c daemon/policy.h \
 	daemon/reload.c daemon/reload.h \
 	daemon/snapshot-space.c daemon/snapshot-space.h \

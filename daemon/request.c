@@ -280,6 +280,7 @@ static int prepare_write(struct snapshot_request *r)
 	r->writer = (struct snapshot_writer){ .id = s->id,
 					      .copy = r->copied,
 					      .target = t,
+					      .account = request_owner(r),
 					      .asked_by = r->options.uid,
 					      .annotation = annotation_copy(&s->annotation),
 					      .mark = json_object_get(r->options.mark),

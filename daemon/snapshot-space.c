@@ -5,8 +5,8 @@
 #include <sys/statvfs.h>
 
 #include "daemon/capture/process/file-identity.h"
-#include "daemon/capture/process/proc-dir.h"
 #include "daemon/directory-tree.h"
+#include "daemon/perf-map.h"
 #include "daemon/snapshot-space.h"
 #include "lib/base/util.h"
 
@@ -36,8 +36,7 @@ static uint64_t perf_map_size(const struct snapshot_writer *sw)
 	_cleanup_close_ int fd = -1;
 	uint64_t size = 0;
 
-	if ((sw->log.pieces || sw->copy->jitdump.fd >= 0) &&
-	    proc_dir_open_perf_map(sw->target->pid, sw->target->pidfd, sw->target->uid, &fd, &size) < 0)
+	if ((sw->log.pieces || sw->copy->jitdump.fd >= 0) && perf_map_open(sw->target, sw->account, &fd, &size) < 0)
 		return 0;
 	return size;
 }

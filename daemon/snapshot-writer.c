@@ -11,8 +11,8 @@
 
 #include "daemon/capture/emu/emu.h"
 #include "daemon/capture/process/code-log.h"
-#include "daemon/capture/process/proc-dir.h"
 #include "daemon/directory-tree.h"
+#include "daemon/perf-map.h"
 #include "daemon/snapshot-space.h"
 #include "daemon/snapshot-writer.h"
 #include "daemon/snapshot.h"
@@ -151,12 +151,14 @@ static int add_perf_map(struct snapshot_writer *sw, int dir, json_object *spec, 
 	_cleanup_close_ int fd = -1;
 	json_object *o;
 	uint64_t size;
-	int rc = proc_dir_open_perf_map(sw->target->pid, sw->target->pidfd, sw->target->uid, &fd, &size);
+	int rc = perf_map_open(sw->target, sw->account, &fd, &size);
 
 	if (rc < 0) {
-		if (rc == -EPERM || rc == -EFBIG)
+		if (rc == -EPERM || rc == -EFBIG || rc == -ETIMEDOUT || rc == -EBUSY)
 			add_missing(sw, "cannot copy its perf map: %s",
-				    rc == -EFBIG ? "it is too large" : "it belongs to another user");
+				    rc == -EFBIG   ? "it is too large"
+				    : rc == -EPERM ? "it belongs to another user"
+						   : "its user held the lock of a directory or an address space");
 		return 0;
 	}
 	rc = copy_file(dir, copy, fd, size);

@@ -21,6 +21,7 @@ struct snapshot_writer {
 	const char *id;
 	struct capture_copy *copy;
 	const struct target *target;  /* only members that do not change are read */
+	uid_t account;                /* of the target's owner */
 	uid_t asked_by;               /* the caller's */
 	struct annotation annotation; /* owned */
 	struct target_file **files;   /* the mapped files of the target; borrowed */

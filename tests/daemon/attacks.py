@@ -91,12 +91,12 @@ def seal(fd):
     fcntl.fcntl(fd, 1033, 1 | 2 | 4)  # F_ADD_SEALS: seal, shrink, grow
 
 
-def map_file(fd):
+def map_file(fd, access=mmap.PROT_READ, flags=mmap.MAP_SHARED):
     """Returns the address of a page of the file, none of which is read before it is accessed."""
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
     libc.pwrite.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long]
-    return libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+    return libc.mmap(None, 4096, access, flags, fd, 0)
 
 
 class Program:
@@ -402,6 +402,34 @@ class Attack:
         got += [call(self.path, method, {"pid": os.getpid(), **more}, 20).get("error") for method, more in (
             ("Watch", {"trigger": "signal SIGHUP"}), ("Snapshot", {"noWait": True}), ("Disarm", {}), ("Arm", {}))]
         ready({"got": got})
+        signal.pause()
+
+    def directory(self, ready):
+        """A perf map in a directory that is locked, by a list of it in memory of a file system that does not answer."""
+        Silent(self.device, self.where, {Silent.READ})
+        silent = map_file(os.open(self.where + "/file", os.O_RDONLY), mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE)
+
+        def then(p):
+            libc.unshare(0x20000)
+            libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None)
+            if os.fork() == 0:
+                libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+                libc.syscall(217, os.open("/tmp", os.O_RDONLY), ctypes.c_void_p(silent), 4096)  # getdents64()
+                os._exit(0)
+            time.sleep(0.2)
+            if os.fork() == 0:
+                libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+                os.mkdir("/tmp/new")
+                os._exit(0)
+            time.sleep(0.2)
+            os.write(w, b"x")
+        r, w = os.pipe()
+        code = struct.pack("<2I3Q4s4x", 2, 40, 0, 1 << 20, 4, b"code")
+        pid = self.program(log=code, then=then)[0]
+        os.read(r, 1)
+        threading.Thread(target=call, args=(self.path, "Snapshot", {"pid": pid, "noWait": True})).start()
+        time.sleep(0.5)
+        ready({})
         signal.pause()
 
     def fuse_flood(self, ready):

@@ -242,7 +242,8 @@ static int wait_for(struct started_call *r)
 
 		if (time_waited(r) > stuck_ns && give_up(r))
 			rc = -ETIMEDOUT;
-		else if (pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &look) == ETIMEDOUT)
+		else if (pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &look) == ETIMEDOUT &&
+			 !r->call.elsewhere)
 			do_other_work();
 	}
 	if (rc == 0)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that read the mappings or the memory of a process. Its user can delay them for any time: the kernel holds the
- * lock of an address space while a file system in user space does not answer a page fault. Each call runs in another
- * thread, which does not end, and is given up when it has waited for long. Then nothing of its account, or of that
- * process, is read for a while.
+ * Calls that read the mappings, the memory or the directories of a process. Its user can delay them for any time: the
+ * kernel holds the lock of an address space, or of a directory, while a file system in user space does not answer a
+ * page fault. Each call runs in another thread, which does not end, and is given up when it has waited for long. Then
+ * nothing of its account, or of that process, is read for a while.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_ADDRESS_SPACE_H
 #define CSIGHT_DAEMON_CAPTURE_ADDRESS_SPACE_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "lib/base/reason.h"
@@ -22,6 +23,7 @@ struct address_space_call {
 	void (*run)(void *data);
 	void (*drop)(void *data); /* frees the data of a call that was given up, when run() returns, on its thread */
 	void *data;
+	bool elsewhere; /* not on the capture thread: nothing else is done while this waits */
 };
 
 /*
@@ -30,7 +32,7 @@ struct address_space_call {
  */
 int address_space_call(struct address_space_of of, const struct address_space_call *call);
 
-/* Sets what a thread that waits for a call does every few milliseconds; NULL: nothing. */
+/* Sets what the capture thread does while it waits for a call, every few milliseconds; NULL: nothing. */
 void address_space_while_waiting(void (*fn)(void *data), void *data);
 
 /* Returns the text of an error of these calls, or that of strerror(). */
