@@ -74,23 +74,24 @@ static uint64_t count_kills(void)
 }
 
 /*
- * Parses a record of the log: "PRIORITY,...;TEXT". Of the kernel's own, not of what programs write there, the text
- * begins with the cause, and is "CAUSE: Killed process TID (NAME) ...".
+ * Parses a record of the log: "PRIORITY,...;TEXT". Of the kernel's own, not of what programs write there, the text is
+ * "CAUSE: Killed process TID (NAME) ...". Other texts of the kernel begin with the name of a process, and have that of
+ * a file, which its user chooses: "NAME[TID]: segfault at ... in FILE[...]".
  */
 static bool parse_record(const char *record, pid_t *ret)
 {
-	static const char *const causes[] = { "Out of memory", "Memory cgroup out of memory" };
-	static const char killed[] = ": Killed process ";
+	static const char *const begins[] = { "Out of memory: Killed process ",
+					      "Out of memory (oom_kill_allocating_task): Killed process ",
+					      "Memory cgroup out of memory: Killed process " };
 	enum { LEVELS = 8 };
-	const char *text = strchr(record, ';'), *at;
-	bool known = false;
+	const char *text = strchr(record, ';');
 
 	if (!text || strtoul(record, NULL, 10) >= LEVELS)
 		return false;
-	for (size_t i = 0; i < ELEMENTS(causes); i++)
-		known |= strncmp(text + 1, causes[i], strlen(causes[i])) == 0;
-	at = known ? strstr(text, killed) : NULL;
-	*ret = at ? (pid_t)strtol(at + strlen(killed), NULL, 10) : 0;
+	*ret = 0;
+	for (size_t i = 0; i < ELEMENTS(begins); i++)
+		if (strncmp(text + 1, begins[i], strlen(begins[i])) == 0)
+			*ret = (pid_t)strtol(text + 1 + strlen(begins[i]), NULL, 10);
 	return *ret > 0;
 }
 
