@@ -185,7 +185,7 @@ static void on_target_gone(void *data)
 }
 
 /* Makes a target of the program. Owns memfd. */
-static int register_program(struct registrant *g, int memfd)
+static int register_source(struct registrant *g, int memfd)
 {
 	const struct registry_options *o = &g->registry->o;
 	_cleanup_free_ struct emu_about *about = malloc(sizeof(*about));
@@ -198,13 +198,8 @@ static int register_program(struct registrant *g, int memfd)
 	int rc;
 
 	if (!about) {
-		discard_fds(g, &memfd, 1);
+		close(memfd);
 		return -ENOMEM;
-	}
-	/* Only a memfd is accepted: reading another file could block. */
-	if (fcntl(memfd, F_GET_SEALS) < 0) {
-		discard_fds(g, &memfd, 1);
-		return -EPERM;
 	}
 	rc = emu_source_new(memfd, about, &source);
 	if (rc < 0)
@@ -236,12 +231,35 @@ static int register_program(struct registrant *g, int memfd)
 		target_disarmed(g->target);
 	else
 		target_armed(g->target);
+	g->target->closer = o->queues;
 	g->target->hang_up = on_target_gone;
 	g->target->drain = drain_target;
 	g->target->data = g;
 	if (!about->disarmed)
 		audit_done(&g->by, AUDIT_ARM, &on);
 	return 0;
+}
+
+/*
+ * Takes memory: a memfd alone, since reading another file could block, or closing it. The last close of a memfd frees
+ * it, which takes long if it is large: what is refused is closed on the thread of the user.
+ */
+static int take_memory(struct registrant *g, int memfd, int (*take)(struct registrant *g, int memfd))
+{
+	int kept, rc = fcntl(memfd, F_GET_SEALS) < 0 ? -EPERM : 0;
+
+	kept = rc < 0 ? -1 : fcntl(memfd, F_DUPFD_CLOEXEC, 0);
+	if (kept < 0) {
+		rc = rc < 0 ? rc : -errno;
+		discard_fds(g, &memfd, 1);
+		return rc;
+	}
+	rc = take(g, memfd);
+	if (rc < 0)
+		discard_fds(g, &kept, 1);
+	else
+		close(kept);
+	return rc;
 }
 
 static struct registrant *find_notes(const struct registry *r, pid_t pid, uid_t uid)
@@ -271,10 +289,9 @@ static int register_notes(struct registrant *g, int memfd)
 	struct target *t;
 	int rc = find_notes(g->registry, g->peer.pid, g->peer.uid) ? -EEXIST : policy_process(g->peer.uid, g->peer.pid);
 
-	/* A descriptor of another file system may block where it is closed. */
-	if (rc < 0 || fcntl(memfd, F_GET_SEALS) < 0) {
-		discard_fds(g, &memfd, 1);
-		return rc < 0 ? rc : -EPERM;
+	if (rc < 0) {
+		close(memfd);
+		return rc;
 	}
 	rc = program_notes_new(o->ledger, g->peer.pid, g->peer.uid, memfd, &g->notes, &why);
 	if (rc == -EDQUOT)
@@ -298,7 +315,7 @@ static int handle_notes(struct registrant *g, const struct emu_message *m, const
 
 	if (!valid)
 		discard_fds(g, fds, n_fds);
-	rc = valid ? register_notes(g, fds[0]) : -EBADMSG;
+	rc = valid ? take_memory(g, fds[0], register_notes) : -EBADMSG;
 	if (rc == 0)
 		io_send_fds(g->fd, &welcome, sizeof(welcome), NULL, 0);
 	else
@@ -326,7 +343,7 @@ static int handle_message(struct registrant *g, const struct emu_message *m, con
 	}
 	if (!g->target && !g->notes && valid && m->type == EMU_HELLO) {
 		event_del(g->timer);
-		rc = register_program(g, fds[0]);
+		rc = take_memory(g, fds[0], register_source);
 	} else {
 		discard_fds(g, fds, n_fds);
 		rc = g->target                                            ? -EBADMSG

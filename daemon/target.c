@@ -43,11 +43,22 @@ struct target *target_ref(struct target *t)
 	return t;
 }
 
+/* The last close of the program's memory frees that, which takes long if it is large. */
+static void free_source(struct target *t)
+{
+	struct capture_source *s = t->ring.source;
+	int memory = t->closer && s->ops->take_memory ? s->ops->take_memory(s) : -1;
+
+	ring_done(&t->ring);
+	if (memory >= 0)
+		target_file_unref(target_file_new(t->closer, t->uid, 0, memory));
+}
+
 struct target *target_unref(struct target *t)
 {
 	if (!t || --t->refs > 0)
 		return NULL;
-	ring_done(&t->ring);
+	free_source(t);
 	program_notes_unref(t->notes);
 	for (size_t i = 0; i < t->n_files; i++)
 		target_file_unref(t->files[i]);

@@ -36,10 +36,11 @@ struct target {
 	char *name, *exe;
 	char *arguments; /* each ends in NUL */
 	size_t arguments_size;
-	uint64_t armed_time; /* CLOCK_REALTIME ns */
-	uint64_t gone_ns;    /* CLOCK_MONOTONIC */
-	uint64_t start;      /* of the process, as proc_file_start(); 0: unknown */
-	uid_t requester;     /* the user who made it a target, or root, who has armed it as well */
+	uint64_t armed_time;        /* CLOCK_REALTIME ns */
+	uint64_t gone_ns;           /* CLOCK_MONOTONIC */
+	uint64_t start;             /* of the process, as proc_file_start(); 0: unknown */
+	struct user_queues *closer; /* of the program's memory; NULL: the source closes it */
+	uid_t requester;            /* the user who made it a target, or root, who has armed it as well */
 	struct ending ending;
 	bool ending_logged;
 	bool replaced; /* by the target of another program, after execve() */

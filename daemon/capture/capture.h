@@ -278,6 +278,8 @@ struct capture_ops {
 	/* Whether it can be paused alone, at any time; NULL: it can. */
 	bool (*pausable)(struct capture_source *s);
 	uint64_t (*memory)(struct capture_source *s);
+	/* Before free(): returns the descriptor of the memory, which the caller closes. NULL: it has none. */
+	int (*take_memory)(struct capture_source *s);
 	/* Returns upper bounds of a copy without limits, bytes: of its trace, and of its log with room to grow. */
 	void (*copy_max)(struct capture_source *s, uint64_t *ret_trace, uint64_t *ret_log);
 	const struct capture_watching *watching; /* NULL: it has no watch points */

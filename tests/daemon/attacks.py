@@ -404,6 +404,37 @@ class Attack:
         ready({"got": got})
         signal.pause()
 
+    def large(self, ready):
+        """A program ends whose memory is larger than the history that is kept. For how long is it freed, and waits a call?"""
+        size, zeros = 1100 << 20, bytes(1 << 20)
+
+        def fill(fd, at):
+            for n in range(0, size, len(zeros)):
+                os.pwrite(fd, zeros, at + n)
+
+        def ends(p):
+            fill(p.fd, 1 << 20)
+            os.close(p.fd)
+            p.s.close()
+        fd = os.memfd_create("large", os.MFD_CLOEXEC)
+        fill(fd, 0)
+        before = time.monotonic()
+        os.close(fd)
+        freed, longest = time.monotonic() - before, 0
+        pid, go = self.waiting_program(ends, rings=18, ring_size=64 << 20)
+        os.write(go, b"x")
+        c = Client(self.path)
+        ended = None
+        while not ended or time.monotonic() - ended < 1:
+            if not ended and os.waitpid(pid, os.WNOHANG)[0]:
+                ended = time.monotonic()
+            began = time.monotonic()
+            c.call("Status")
+            longest = max(longest, time.monotonic() - began)
+            time.sleep(0.001)
+        ready({"freed_ms": round(1000 * freed), "waited_ms": round(1000 * longest)})
+        signal.pause()
+
     def directory(self, ready):
         """A perf map in a directory that is locked, by a list of it in memory of a file system that does not answer."""
         Silent(self.device, self.where, {Silent.READ})
@@ -455,7 +486,7 @@ class Attack:
                 ready({"sent": sent, "refused": refused})
 
 
-    def waiting_program(self, then=lambda p: None):
+    def waiting_program(self, then=lambda p: None, threads=0, rings=1, **options):
         """A target that calls then() once it gets a byte, and ends."""
         said, say = os.pipe()
         wait, go = os.pipe()
@@ -463,7 +494,7 @@ class Attack:
         if pid == 0:
             os.close(go)
             libc.prctl(1, signal.SIGKILL, 0, 0, 0)
-            p = Program(self.path, threads=0, rings=1)
+            p = Program(self.path, threads=threads, rings=rings, **options)
             os.write(say, b"%d" % p.hello())
             os.read(wait, 1)
             then(p)

@@ -175,6 +175,13 @@ static struct capture_source *emu_free(struct capture_source *source)
 	return NULL;
 }
 
+static int emu_take_memory(struct capture_source *source)
+{
+	struct emu_source *s = emu_source_of(source);
+
+	return TAKE_FD(s->memfd);
+}
+
 static int emu_disarm(struct capture_source *source)
 {
 	struct emu_source *s = emu_source_of(source);
@@ -407,6 +414,7 @@ const struct capture_ops emu_capture = {
 	.trouble = emu_trouble,
 	.pause = emu_pause,
 	.memory = emu_memory,
+	.take_memory = emu_take_memory,
 	.copy_max = emu_copy_max,
 	.watching = &emu_watching,
 	.free = emu_free,
