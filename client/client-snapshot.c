@@ -62,6 +62,35 @@ static void print_trigger(FILE *to, const struct csight_object *t)
 	fputc('\n', to);
 }
 
+/* Prints how long a recording was, what it lacks, and why it ended. */
+static void print_recording(FILE *to, const struct csight_object *r)
+{
+	static const char *const ends[][2] = {
+		{ "time", "the time is over" },
+		{ "bytes", "it has as much trace as was wanted" },
+		{ "request", "it was ended" },
+		{ "target", "the process ended" },
+		{ "disarmed", "the process was disarmed" },
+		{ "spool", "there is no room in the spool" },
+		{ "daemon", "csightd ended" },
+		{ "user", "the process changed its user" },
+		{ "threads", "the process has had too many threads" },
+	};
+	const char *end = csight_text(r, "ended"), *text = end ? end : "it goes on";
+
+	for (size_t i = 0; end && i < ELEMENTS(ends); i++)
+		if (strcmp(ends[i][0], end) == 0)
+			text = ends[i][1];
+	fprintf(to, "  recorded for %s: %s of trace; %s\n", format_duration((uint64_t)csight_number(r, "duration", 0)),
+		format_size((uint64_t)csight_number(r, "bytes", 0)), esc(text));
+	if (csight_text(r, "reason"))
+		fprintf(to, "  %s\n", esc(csight_text(r, "reason")));
+	if (csight_number(r, "lost", 0))
+		fprintf(to, "  lost: %s in %s, which rings had overwritten\n",
+			format_size((uint64_t)csight_number(r, "lost", 0)),
+			format_plural((uint64_t)csight_number(r, "gaps", 0), "gap"));
+}
+
 void client_print_snapshot(FILE *to, const struct csight_object *snapshot)
 {
 	const struct csight_object *trigger = csight_field(snapshot, "trigger");
@@ -80,6 +109,8 @@ void client_print_snapshot(FILE *to, const struct csight_object *snapshot)
 	if (csight_number(snapshot, "unrecorded", 0))
 		fprintf(to, "  it ran for %s before it was armed: that is not recorded\n",
 			format_duration((uint64_t)csight_number(snapshot, "unrecorded", 0)));
+	if (csight_field(snapshot, "recording"))
+		print_recording(to, csight_field(snapshot, "recording"));
 	print_annotation(to, snapshot);
 	if (csight_text(ended, "text"))
 		fprintf(to, "  %s%s%s\n", format_style(to, csight_text(ended, "signal") ? STYLE_BAD : STYLE_PLAIN),

@@ -181,7 +181,7 @@ bool client_is_mode(const char *text);
 
 extern const struct verb cmd_arm, cmd_assert, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_explain, cmd_export,
     cmd_grep, cmd_info, cmd_keep, cmd_list, cmd_open, cmd_record, cmd_pause, cmd_reload, cmd_remove, cmd_report,
-    cmd_resume, cmd_run, cmd_selftest, cmd_show, cmd_snapshot, cmd_status, cmd_targets, cmd_triggers, cmd_version,
-    cmd_wait, cmd_wait_armed, cmd_watch;
+    cmd_resume, cmd_run, cmd_selftest, cmd_show, cmd_snapshot, cmd_status, cmd_stream, cmd_targets, cmd_triggers,
+    cmd_version, cmd_wait, cmd_wait_armed, cmd_watch;
 
 #endif

@@ -16,6 +16,7 @@ struct daemon {
 	struct event_base *base;
 	struct workqueue *capture_queue; /* opens, freezes and copies rings */
 	struct workqueue *spool_queue;   /* reads and writes the spool */
+	struct workqueue *record_queue;  /* drains rings into the spool */
 	struct user_queues *user_queues; /* open, check and close files of users, which may block for ever */
 	struct workqueue *names_queue;   /* asks for users, which may take long */
 	struct subuids *subuids;

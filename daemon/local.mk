@@ -47,7 +47,8 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/ring.c daemon/ring.h \
 	daemon/service.c daemon/service.h \
 	daemon/settings.c daemon/settings.h \
-	daemon/request.c daemon/request.h \
+	daemon/recording.c daemon/recording.h \
+	daemon/request.c daemon/request.h daemon/request-internal.h daemon/request-copy.c daemon/request-record.c \
 	daemon/runner.c daemon/runner.h daemon/runner/protocol.h \
 	daemon/snapshot.c daemon/snapshot.h \
 	daemon/spool-room.c daemon/spool-room.h \
@@ -79,6 +80,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/trigger/trigger-wire.c daemon/trigger/trigger-wire.h \
 	daemon/trigger/watched-target.c daemon/trigger/watched-target.h \
 	daemon/directory-tree.c daemon/directory-tree.h \
+	daemon/trace-file.c daemon/trace-file.h \
 	daemon/trace-units.c daemon/trace-units.h \
 	daemon/user-queues.c daemon/user-queues.h \
 	daemon/wire.c daemon/wire.h \

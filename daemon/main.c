@@ -56,6 +56,7 @@ static void begin_shutdown(struct daemon *d)
 	service_hold(d->service, true);
 	/* The calls that wait for a hit would keep the daemon from ending. */
 	trigger_list_stop(d->triggers);
+	request_list_end_recordings(d->requests);
 	d->ends_ns = now_ns(CLOCK_MONOTONIC) + d->settings.stop_timeout * 1000000000u;
 	notify_stopping(d->settings.stop_timeout);
 }
@@ -253,6 +254,8 @@ static int start_workqueues(struct daemon *d)
 	if (rc == 0)
 		rc = workqueue_new(d->base, "spool", 0, &d->spool_queue);
 	if (rc == 0)
+		rc = workqueue_new(d->base, "recorder", -5, &d->record_queue);
+	if (rc == 0)
 		rc = user_queues_new(d->base, &d->user_queues);
 	if (rc == 0)
 		rc = workqueue_new(d->base, "names", 0, &d->names_queue);
@@ -350,6 +353,7 @@ static int start_jobs(struct daemon *d)
 						 .settings = &d->settings,
 						 .capture_queue = d->capture_queue,
 						 .spool_queue = d->spool_queue,
+						 .record_queue = d->record_queue,
 						 .user_queues = d->user_queues,
 						 .ledger = d->ledger,
 						 .spool = d->spool,
@@ -443,6 +447,7 @@ static int start_overhead(struct daemon *d)
 					    .settings = &d->settings,
 					    .capture_queue = d->capture_queue,
 					    .spool_queue = d->spool_queue,
+					    .record_queue = d->record_queue,
 					    .pausing = methods_pausing(d),
 					    .paused = is_recording_paused,
 					    .data = d };
@@ -557,6 +562,8 @@ static void stop(struct daemon *d)
 		job_queue_stop(d->jobs);
 	if (d->requests)
 		request_list_stop(d->requests);
+	if (d->record_queue)
+		workqueue_stop(d->record_queue);
 	if (d->units)
 		trace_units_stop(d->units);
 	if (d->capture_queue)
@@ -585,6 +592,7 @@ static void stop(struct daemon *d)
 	d->spool = spool_free(d->spool);
 	d->capture_queue = workqueue_free(d->capture_queue);
 	d->spool_queue = workqueue_free(d->spool_queue);
+	d->record_queue = workqueue_free(d->record_queue);
 	d->audit = audit_free(d->audit);
 	d->turns = turns_free(d->turns);
 	d->limits = limits_free(d->limits);

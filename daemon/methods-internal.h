@@ -36,6 +36,7 @@ bool methods_find_process(struct daemon *d, struct call *c, pid_t pid, struct me
 
 void methods_arm(struct daemon *d, struct call *c, struct methods_subject *s);
 void methods_disarm(struct daemon *d, struct call *c, struct methods_subject *s);
+void methods_end_recording(struct daemon *d, struct call *c, struct methods_subject *s);
 void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *s);
 
 #endif

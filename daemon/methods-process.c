@@ -174,7 +174,8 @@ void methods_disarm(struct daemon *d, struct call *c, struct methods_subject *s)
 /* A call of the method Snapshot, while its request runs. */
 struct snapshot_call {
 	struct daemon *daemon;
-	struct call *call;
+	struct call *call; /* NULL: a recording has begun, and the call has its reply */
+	struct audit_actor by;
 	pid_t pid;
 	bool no_wait;
 	bool arms; /* the process is being armed for it */
@@ -184,12 +185,12 @@ struct snapshot_call {
 /* A request that arms its process leaves it armed, whatever becomes of the snapshot. */
 static void report_arming(struct snapshot_call *sc)
 {
-	const struct target *t = sc->arms ? target_list_find(sc->daemon->targets, sc->pid, sc->call->by.uid) : NULL;
+	const struct target *t = sc->arms ? target_list_find(sc->daemon->targets, sc->pid, sc->by.uid) : NULL;
 
 	if (t && (t->ring.state == RING_ARMED || t->ring.state == RING_FROZEN)) {
 		const struct audit_object on = object_of_process(sc->pid, t);
 
-		audit_done(&sc->call->by, AUDIT_ARM, &on);
+		audit_done(&sc->by, AUDIT_ARM, &on);
 	}
 	sc->arms = false;
 }
@@ -200,7 +201,19 @@ static void on_request_phase(void *data, const char *phase)
 
 	report_arming(sc);
 	sc->arms = strcmp(phase, "arming") == 0;
-	call_progress(sc->call, wire_phase(phase));
+	if (sc->call)
+		call_progress(sc->call, wire_phase(phase));
+}
+
+static void on_recording(void *data, const struct snapshot *s)
+{
+	struct snapshot_call *sc = data;
+
+	report_arming(sc);
+	if (sc->call && sc->no_wait)
+		call_reply(TAKE_PTR(sc->call), wire_snapshot_reply(s, spool_path(sc->daemon->spool)));
+	else if (sc->call)
+		call_progress(sc->call, wire_recording(s, spool_path(sc->daemon->spool)));
 }
 
 static void report_refusal(const struct snapshot_call *sc, enum request_result result, const char *why,
@@ -212,28 +225,20 @@ static void report_refusal(const struct snapshot_call *sc, enum request_result r
 		return;
 	if (result == REQUEST_OVER_LIMIT)
 		ledger_explain(limit, &reason);
-	subscriptions_refused(sc->daemon, sc->call->by.uid, sc->pid,
+	subscriptions_refused(sc->daemon, sc->by.uid, sc->pid,
 			      result == REQUEST_OVER_LIMIT  ? reason.text
 			      : result == REQUEST_NOT_ARMED ? "it is not armed"
 							    : why);
 }
 
-static void on_request_ended(void *data, enum request_result result, const struct snapshot *s, const char *reason,
-			     const struct ledger_refusal *limit)
+static void reply_ended(struct snapshot_call *sc, enum request_result result, const struct snapshot *s,
+			const char *reason, const struct ledger_refusal *limit)
 {
-	struct snapshot_call *sc = data;
 	const struct methods_subject process = { .action = AUDIT_TAKE, .pid = sc->pid };
 	struct daemon *d = sc->daemon;
-	struct audit_object on;
 
-	report_arming(sc);
-	report_refusal(sc, result, reason, limit);
-	if (sc->group && result != REQUEST_DONE)
-		group_release(d, sc->pid, sc->call->by.uid);
 	switch (result) {
 	case REQUEST_DONE:
-		on = methods_object_of_snapshot(s);
-		audit_done(&sc->call->by, AUDIT_TAKE, &on);
 		if (sc->no_wait)
 			call_reply(sc->call, wire_snapshot_reply(s, spool_path(d->spool)));
 		else
@@ -249,12 +254,68 @@ static void on_request_ended(void *data, enum request_result result, const struc
 		failure_process(sc->call, WIRE_SNAPSHOT_FAILED, sc->pid, reason);
 		break;
 	}
+}
+
+static void on_request_ended(void *data, enum request_result result, const struct snapshot *s, const char *reason,
+			     const struct ledger_refusal *limit)
+{
+	struct snapshot_call *sc = data;
+	struct audit_object on;
+
+	report_arming(sc);
+	report_refusal(sc, result, reason, limit);
+	if (sc->group && result != REQUEST_DONE)
+		group_release(sc->daemon, sc->pid, sc->by.uid);
+	if (result == REQUEST_DONE) {
+		on = methods_object_of_snapshot(s);
+		audit_done(&sc->by, AUDIT_TAKE, &on);
+	}
+	if (sc->call)
+		reply_ended(sc, result, s, reason, limit);
 	free(sc);
+}
+
+/* Reads what a recording is limited to. Returns false after an error reply. */
+static bool get_record(struct call *c, struct request_options *ret)
+{
+	const struct {
+		const char *name;
+		uint64_t *to;
+	} members[] = { { "maxTime", &ret->record.time },
+			{ "maxBytes", &ret->record.bytes },
+			{ "maxRate", &ret->record.rate } };
+	const char *bad = "record";
+	json_object *o = NULL;
+	int rc = json_get(c->parameters, bad, json_type_object, &o);
+
+	ret->records = rc == 0;
+	for (size_t i = 0; rc == 0 && i < ELEMENTS(members); i++) {
+		bad = members[i].name;
+		rc = json_get_u64(o, bad, members[i].to);
+		if (rc == 0 && !*members[i].to)
+			rc = -EINVAL;
+		if (rc != -EINVAL)
+			rc = 0;
+	}
+	if (rc == -EINVAL)
+		call_invalid(c, bad);
+	return rc != -EINVAL;
+}
+
+/* True if a recording may have these parameters, and the target can be recorded so. False after an error reply. */
+static bool may_record(struct call *c, const struct request_options *o, const struct snapshot_group *g)
+{
+	if (!o->records || (!o->annotation.last && !g->n))
+		return true;
+	call_invalid(c, o->annotation.last ? "last" : "with");
+	return false;
 }
 
 void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *s)
 {
-	struct request_options options = { .uid = c->by.uid, .progress = on_request_phase, .ended = on_request_ended };
+	struct request_options options = {
+		.uid = c->by.uid, .progress = on_request_phase, .recording = on_recording, .ended = on_request_ended
+	};
 	struct snapshot_call *sc;
 	struct snapshot_group group = { .n = 0 };
 	const char *bad;
@@ -262,10 +323,14 @@ void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *
 	bool no_wait = false;
 
 	if (!group_read(d, c, &group) || !get_flag(c, c->parameters, "noArm", &options.no_arm) ||
-	    !get_flag(c, c->parameters, "noWait", &no_wait))
+	    !get_flag(c, c->parameters, "noWait", &no_wait) || !get_record(c, &options))
 		return;
 	if (annotation_read(c->parameters, &options.annotation, &bad) < 0) {
 		call_invalid(c, bad);
+		return;
+	}
+	if (!may_record(c, &options, &group)) {
+		annotation_done(&options.annotation);
 		return;
 	}
 	if (!s->target && options.no_arm) {
@@ -279,13 +344,30 @@ void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *
 		subscriptions_refused(d, by, s->pid, "it cannot be traced, or a limit is reached");
 		return;
 	}
+	if (options.records && !s->target->ring.source->ops->drain) {
+		annotation_done(&options.annotation);
+		failure_process(c, WIRE_OPTION_REFUSED, s->pid,
+				"record: only programs under the emulated trace unit can be recorded without an end");
+		return;
+	}
 	sc = options.data = malloc(sizeof(*sc));
 	if (!sc) {
 		annotation_done(&options.annotation);
 		failure_process(c, WIRE_SNAPSHOT_FAILED, s->pid, strerror(ENOMEM));
 		return;
 	}
-	*sc = (struct snapshot_call){ .daemon = d, .call = c, .pid = s->pid, .no_wait = no_wait, .group = group.n > 0 };
+	*sc = (struct snapshot_call){
+		.daemon = d, .call = c, .by = c->by, .pid = s->pid, .no_wait = no_wait, .group = group.n > 0
+	};
 	group_begin(d, &c->by, s->target, &group, &options.annotation);
 	request_begin(d->requests, s->target, &options);
+}
+
+void methods_end_recording(struct daemon *d, struct call *c, struct methods_subject *s)
+{
+	/* One that has just reached a limit has ended, too. */
+	if (request_list_end_recording(d->requests, s->snapshot) || s->snapshot->recording)
+		call_reply_empty(c);
+	else
+		call_error(c, wire_error_str(WIRE_NOT_RECORDING), wire_error_of_snapshot(s->snapshot->id, NULL));
 }

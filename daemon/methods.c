@@ -251,7 +251,7 @@ static void do_open(struct daemon *d, struct call *c, struct methods_subject *s)
 		call_invalid(c, "file");
 		return;
 	}
-	if (snapshot->state == SNAPSHOT_COPYING || (files[n].decoded && snapshot->state != SNAPSHOT_READY)) {
+	if (snapshot->state <= SNAPSHOT_COPYING || (files[n].decoded && snapshot->state != SNAPSHOT_READY)) {
 		failure_not_ready(c, snapshot);
 		return;
 	}
@@ -284,7 +284,7 @@ static void on_removed(int rc, pid_t pid, void *data)
 
 static void do_remove(struct daemon *d, struct call *c, struct methods_subject *s)
 {
-	if (s->snapshot->state == SNAPSHOT_COPYING || s->snapshot->state == SNAPSHOT_DECODING)
+	if (s->snapshot->state <= SNAPSHOT_COPYING || s->snapshot->state == SNAPSHOT_DECODING)
 		failure_not_ready(c, s->snapshot);
 	else
 		spool_remove(d->spool, s->snapshot, &(struct spool_removal){ c->by, on_removed, c });
@@ -311,7 +311,7 @@ static void do_keep(struct daemon *d, struct call *c, struct methods_subject *s)
 
 	if (json_get_bool(c->parameters, "keep", &keep) == -EINVAL) {
 		call_invalid(c, "keep");
-	} else if (s->snapshot->state == SNAPSHOT_COPYING) {
+	} else if (s->snapshot->state <= SNAPSHOT_COPYING) {
 		failure_not_ready(c, s->snapshot);
 	} else {
 		audit_done(&c->by, keep ? AUDIT_KEEP : AUDIT_LET_GO, &on);
@@ -369,6 +369,7 @@ static const struct method methods[] = {
 	{ "org.csight.DisarmStanding", RIGHT_STANDING, METHOD_WORKS, AUDIT_DISARM, standing_methods_disarm },
 	{ "org.csight.ListStanding", RIGHT_ANY, 0, AUDIT_LOOK, standing_methods_list },
 	{ "org.csight.Snapshot", RIGHT_PROCESS, METHOD_MORE | METHOD_WORKS, AUDIT_TAKE, methods_snapshot },
+	{ "org.csight.EndRecording", RIGHT_SNAPSHOT, 0, AUDIT_TAKE, methods_end_recording },
 	{ "org.csight.Wait", RIGHT_SNAPSHOT, METHOD_MORE, AUDIT_LOOK, do_wait },
 	{ "org.csight.ListSnapshots", RIGHT_ANY, 0, AUDIT_LOOK, do_list_snapshots },
 	{ "org.csight.GetSnapshot", RIGHT_SNAPSHOT, 0, AUDIT_LOOK, do_get_snapshot },

@@ -35,8 +35,9 @@ static double percent(uint64_t share)
 
 static void measure(struct overhead *o)
 {
-	const struct sample now = { now_ns(CLOCK_MONOTONIC),
-				    workqueue_cpu_ns(o->o.capture_queue) + workqueue_cpu_ns(o->o.spool_queue) };
+	const struct sample now = { now_ns(CLOCK_MONOTONIC), workqueue_cpu_ns(o->o.capture_queue) +
+								 workqueue_cpu_ns(o->o.spool_queue) +
+								 workqueue_cpu_ns(o->o.record_queue) };
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	uint64_t time, cpu;
 

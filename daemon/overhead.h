@@ -19,7 +19,7 @@ struct overhead;
 struct overhead_options {
 	struct event_base *base;
 	const struct settings *settings;
-	struct workqueue *capture_queue, *spool_queue;
+	struct workqueue *capture_queue, *spool_queue, *record_queue;
 	struct pause_options pausing;
 	bool (*paused)(void *data); /* returns whether all recording is paused */
 	void *data;

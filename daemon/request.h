@@ -12,6 +12,7 @@
 
 #include "daemon/counters.h"
 #include "daemon/job.h"
+#include "daemon/recording.h"
 #include "daemon/settings.h"
 #include "daemon/target.h"
 
@@ -20,7 +21,7 @@ struct request_list;
 struct request_list_options {
 	struct event_base *base;
 	const struct settings *settings;
-	struct workqueue *capture_queue, *spool_queue;
+	struct workqueue *capture_queue, *spool_queue, *record_queue;
 	struct user_queues *user_queues;
 	struct ledger *ledger;
 	struct spool *spool;
@@ -32,6 +33,12 @@ int request_list_new(const struct request_list_options *options, struct request_
 
 /* Fails the requests that wait for trace. Those that are being copied end as the workqueues are stopped. */
 void request_list_stop(struct request_list *list);
+
+/* Ends the recording of which this is the snapshot. Returns false if there is none. */
+bool request_list_end_recording(struct request_list *list, const struct snapshot *s);
+
+/* Ends all recordings, since csightd ends; their snapshots are completed. */
+void request_list_end_recordings(struct request_list *list);
 
 /* To be called after all requests have ended. Returns NULL. */
 struct request_list *request_list_free(struct request_list *list);
@@ -46,8 +53,12 @@ enum request_result {
 struct request_options {
 	uid_t uid; /* of the caller, which the snapshot records */
 	bool no_arm;
+	bool records; /* it goes on until it reaches a limit of record, or until another end (recording.h) */
+	struct recording_limits record;
 	struct annotation annotation; /* owned by the request */
 	json_object *mark; /* of the hit that requests it, as org.csight has it; or NULL. Borrowed until ended() */
+	/* Of a request that records: called when that has begun, and some times a second. */
+	void (*recording)(void *data, const struct snapshot *s);
 	/* Called at the begin of each phase: arming, waiting, freezing, copying or queued. */
 	void (*progress)(void *data, const char *phase);
 	/*

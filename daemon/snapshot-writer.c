@@ -4,10 +4,8 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/utsname.h>
 
 #include "daemon/capture/emu/emu.h"
 #include "daemon/capture/process/code-log.h"
@@ -16,6 +14,7 @@
 #include "daemon/snapshot-space.h"
 #include "daemon/snapshot-writer.h"
 #include "daemon/snapshot.h"
+#include "daemon/trace-file.h"
 #include "lib/base/hex.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
@@ -23,9 +22,6 @@
 #include "lib/base/util.h"
 #include "lib/perfdata/sums.h"
 #include "lib/perfdata/write.h"
-
-/* perf's name of the kernel among mapped files; that of its mapping ends with the symbol where it begins. */
-static const char kernel_path[] = "[kernel.kallsyms]";
 
 static void add_missing(struct snapshot_writer *sw, const char *fmt, ...) _printf_(2, 3);
 
@@ -185,13 +181,13 @@ static int add_kernel(struct snapshot_writer *sw, int dir, json_object *images)
 	if (rc < 0)
 		return rc;
 	o = json_object_new_object();
-	json_add_str(o, "path", kernel_path);
+	json_add_str(o, "path", TRACE_FILE_KERNEL);
 	json_add_str(o, "file", copy);
 	json_array_add(images, o);
 	return 0;
 }
 
-static json_object *threads_json(const struct capture_copy *c)
+static json_object *threads_json(const struct capture_copy *c, bool recorded)
 {
 	json_object *list = json_object_new_array();
 
@@ -208,6 +204,10 @@ static json_object *threads_json(const struct capture_copy *c)
 		json_add_u64(o, "bytes", t->size + t->end_size);
 		json_add_u64(o, "written", t->written);
 		json_add_bool(o, "wrapped", t->wrapped);
+		if (recorded) {
+			json_add_u64(o, "from", t->from);
+			json_add_u64(o, "lost", t->lost.own);
+		}
 		json_add_u64(o, "truth", t->truth);
 		json_add_u64(o, "instructions", t->instructions);
 		json_add_bool(o, "acknowledged", t->acknowledged);
@@ -288,9 +288,11 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	annotation_add(&sw->annotation, o);
 	if (sw->copy->since)
 		json_add_u64(o, "since", sw->copy->since);
+	if (sw->recording)
+		json_add(o, "recording", json_object_get(sw->recording));
 	if (sw->ended)
 		json_add(o, "ended", json_object_get(sw->ended));
-	json_add(o, "threads", threads_json(sw->copy));
+	json_add(o, "threads", threads_json(sw->copy, sw->trace));
 	sw->image_files = calloc(log->n_images + 1, sizeof(*sw->image_files));
 	if (!sw->image_files)
 		return -ENOMEM;
@@ -382,149 +384,6 @@ static int write_jitdump(struct snapshot_writer *sw, int dir)
 	return 0;
 }
 
-static void write_records(struct pd_writer *w, const struct capture_copy *c)
-{
-	struct reader all = reader_of(c->records.data, c->records.size);
-	struct capture_record head;
-	const uint8_t *body;
-
-	while (rd_copy(&all, &head, sizeof(head)) == 0 && rd_bytes(&all, ALIGN8(head.size), &body) == 0)
-		pd_write_record(w, head.type, head.misc, body, head.size, &head.origin);
-}
-
-static void write_kernel_map(struct pd_writer *w, const struct snapshot_writer *sw)
-{
-	const struct capture_kernel *k = &sw->copy->kernel;
-	char path[64];
-
-	if (!snapshot_space_has_kernel(sw))
-		return;
-	snprintf(path, sizeof(path), "%s_stext", kernel_path);
-	pd_write_map(w, &(struct pd_map){ .pid = UINT32_MAX,
-					  .addr = k->start,
-					  .len = k->length,
-					  .offset = k->start,
-					  .prot = PROT_READ | PROT_EXEC,
-					  .flags = 2, /* MAP_PRIVATE */
-					  .path = path });
-}
-
-static void write_sideband(struct pd_writer *w, const struct snapshot_writer *sw, const struct code_log *log)
-{
-	const struct target *t = sw->target;
-	const struct capture_copy *c = sw->copy;
-	uint32_t pid = (uint32_t)t->pid;
-
-	for (size_t n = 0; n < c->n_threads; n++)
-		pd_write_comm(w, pid, c->threads[n].tid, c->threads[n].name, false, c->threads[n].start_ns);
-	for (size_t n = 0; n < log->n_names; n++)
-		pd_write_comm(w, pid, log->names[n].tid, log->names[n].name, false, log->names[n].time_ns);
-	for (size_t n = 0; n < log->n_maps; n++) {
-		const struct emu_record_map *m = &log->maps[n].record;
-		struct pd_map map = {
-			.pid = pid,
-			.tid = pid,
-			.addr = m->addr,
-			.len = m->len,
-			.offset = m->offset,
-			.major = m->major,
-			.minor = m->minor,
-			.inode = m->inode,
-			.prot = m->prot,
-			.flags = 2, /* MAP_PRIVATE */
-			.build_id_size = m->build_id_size,
-			.path = log->maps[n].path,
-			.time = m->head.time_ns,
-		};
-
-		memcpy(map.build_id, m->build_id, sizeof(m->build_id));
-		pd_write_map(w, &map);
-	}
-	write_kernel_map(w, sw);
-	for (size_t n = 0; n < c->n_threads; n++) {
-		const struct capture_thread *thread = &c->threads[n];
-		struct pd_aux aux = { .size = thread->size + thread->end_size,
-				      .flags = PD_AUX_RAW | (thread->wrapped ? PD_AUX_OVERWRITE : 0),
-				      .pid = pid,
-				      .tid = thread->tid,
-				      .cpu = UINT32_MAX,
-				      .time = c->monotonic };
-
-		if (thread->data)
-			pd_write_aux(w, &aux);
-	}
-	write_records(w, c);
-	for (size_t n = 0; n < c->n_rings; n++)
-		for (size_t i = 0; i < c->rings[n].n_slices; i++)
-			pd_write_aux(w, &c->rings[n].slices[i]);
-}
-
-static void write_threads(struct pd_writer *w, const struct capture_copy *c)
-{
-	for (size_t n = 0; n < c->n_threads; n++) {
-		const struct capture_thread *t = &c->threads[n];
-		struct pd_buffer buffer = {
-			.size = t->size + t->end_size, .index = (uint32_t)n, .tid = t->tid, .cpu = UINT32_MAX
-		};
-		const uint8_t *piece;
-		size_t size;
-
-		if (!t->data)
-			continue;
-		pd_write_buffer(w, &buffer);
-		for (unsigned i = 0; capture_piece(t, i, &piece, &size); i++)
-			pd_write_bytes(w, piece, size);
-	}
-}
-
-static void write_rings(struct pd_writer *w, const struct capture_copy *c)
-{
-	for (size_t n = 0; n < c->n_rings; n++) {
-		const struct capture_ring *ring = &c->rings[n];
-		struct pd_buffer buffer = { .size = ring->size,
-					    .offset = ring->from,
-					    .index = (uint32_t)n,
-					    .tid = UINT32_MAX,
-					    .cpu = ring->cpu };
-
-		pd_write_buffer(w, &buffer);
-		pd_write_bytes(w, ring->data, ring->size);
-	}
-}
-
-static int write_trace(struct snapshot_writer *sw, int dir, const struct code_log *log)
-{
-	_cleanup_close_ int fd = openat(dir, SNAPSHOT_TRACE_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	const struct capture_copy *c = sw->copy;
-	struct utsname host = { 0 };
-	struct pd_session session = { .hostname = host.nodename,
-				      .release = host.release,
-				      .arch = "aarch64",
-				      .cmdline = sw->target->exe,
-				      .pmu_type = c->pmu_type,
-				      .pmu_config = c->pmu_config,
-				      .snapshot = true,
-				      .cpus = c->cpus,
-				      .n_cpus = (uint32_t)c->n_cpus,
-				      .clock = c->clock };
-	struct pd_writer *w;
-	int rc;
-
-	if (fd < 0)
-		return -errno;
-	uname(&host);
-	rc = pd_write_begin(fd, &session, &w);
-	if (rc < 0)
-		return rc;
-	write_sideband(w, sw, log);
-	write_threads(w, c);
-	write_rings(w, c);
-	pd_write_notes(w, c->notes.data, c->notes.size);
-	rc = pd_write_end(w);
-	pd_writer_free(w);
-	return rc < 0 ? rc : fsync(fd) < 0 ? -errno : 0;
-}
-
 /* Lists the images that need a build-id. */
 static int list_unidentified(struct snapshot_writer *sw)
 {
@@ -550,6 +409,9 @@ static int list_unidentified(struct snapshot_writer *sw)
 int snapshot_writer_prepare(struct snapshot_writer *sw)
 {
 	int rc = code_log_read(sw->copy->log, sw->copy->log_size, &sw->log);
+
+	if (rc == 0 && sw->trace)
+		rc = trace_file_append_last(sw->trace, sw->copy, sw->closed);
 
 	if (rc < 0)
 		return rc;
@@ -596,13 +458,21 @@ static void list_missing(struct snapshot_writer *sw, const struct code_log *log)
 		add_missing(sw, "there were more mappings than the limit");
 }
 
+/* The trace of a recording has been written up to the last copy. */
+static int write_trace(struct snapshot_writer *sw, int dir)
+{
+	int rc = sw->trace ? 0 : trace_file_begin(dir, sw->target, sw->copy, false, &sw->trace);
+
+	return rc < 0 ? rc : trace_file_end(sw->trace, sw);
+}
+
 static int write_all(struct snapshot_writer *sw, int dir)
 {
 	int rc;
 
 	list_missing(sw, &sw->log);
 	add_build_ids(sw);
-	rc = write_trace(sw, dir, &sw->log);
+	rc = write_trace(sw, dir);
 	if (rc == 0 && sw->log.pieces)
 		rc = write_code(sw, dir);
 	if (rc == 0)
@@ -621,11 +491,11 @@ int snapshot_writer_run(int spool_fd, struct snapshot_writer *sw)
 	int rc;
 
 	sw->missing = json_object_new_array();
-	snprintf(tmp, sizeof(tmp), "tmp-%s", sw->id);
-	rc = snapshot_space_check(sw, spool_fd);
+	snprintf(tmp, sizeof(tmp), SNAPSHOT_TMP "%s", sw->id);
+	rc = sw->trace ? 0 : snapshot_space_check(sw, spool_fd);
 	if (rc < 0)
 		return rc;
-	if (mkdirat(spool_fd, tmp, 0700) < 0)
+	if (!sw->trace && mkdirat(spool_fd, tmp, 0700) < 0)
 		rc = -errno;
 	else if ((dir = openat(spool_fd, tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
 		rc = -errno;
@@ -653,8 +523,10 @@ void snapshot_writer_done(struct snapshot_writer *sw)
 	json_object_put(sw->missing);
 	json_object_put(sw->jitdump);
 	json_object_put(sw->ended);
+	json_object_put(sw->recording);
 	annotation_done(&sw->annotation);
 	json_object_put(sw->mark);
+	trace_file_free(sw->trace);
 	free(sw->image_files);
 	free(sw->unidentified);
 	free(sw->unidentified_images);

@@ -17,6 +17,8 @@
 #include "lib/base/json.h"
 #include "lib/base/reason.h"
 
+struct trace_file;
+
 struct snapshot_writer {
 	const char *id;
 	struct capture_copy *copy;
@@ -30,6 +32,10 @@ struct snapshot_writer {
 	uint64_t keep_free;  /* bytes that must stay free on the file system */
 	json_object *mark;   /* the hit that requested it, or NULL; owned */
 	json_object *ended;  /* how the process ended; NULL: it runs; owned */
+	/* Of a recording, whose directory is made by then; else NULL. Owned */
+	struct trace_file *trace;
+	bool closed; /* as in trace_file_append_last() */
+	json_object *recording;
 	/* After snapshot_writer_prepare(): images that have a file and no build-id; the caller adds the answers */
 	struct build_id_file *unidentified;
 	size_t n_unidentified;

@@ -12,8 +12,8 @@
 #include "lib/base/log.h"
 
 static const char *const names[] = {
-	[SNAPSHOT_COPYING] = "copying", [SNAPSHOT_QUEUED] = "queued", [SNAPSHOT_DECODING] = "decoding",
-	[SNAPSHOT_READY] = "ready",     [SNAPSHOT_RAW] = "raw",
+	[SNAPSHOT_RECORDING] = "recording", [SNAPSHOT_COPYING] = "copying", [SNAPSHOT_QUEUED] = "queued",
+	[SNAPSHOT_DECODING] = "decoding",   [SNAPSHOT_READY] = "ready",     [SNAPSHOT_RAW] = "raw",
 };
 
 enum { REASON_MAX = 2048 };
@@ -21,6 +21,7 @@ enum { REASON_MAX = 2048 };
 #define BIT(state) (1u << (state))
 
 static const unsigned allowed[] = {
+	[SNAPSHOT_RECORDING] = BIT(SNAPSHOT_COPYING),
 	[SNAPSHOT_COPYING] = BIT(SNAPSHOT_QUEUED),
 	[SNAPSHOT_QUEUED] = BIT(SNAPSHOT_DECODING) | BIT(SNAPSHOT_RAW),
 	[SNAPSHOT_DECODING] = BIT(SNAPSHOT_QUEUED) | BIT(SNAPSHOT_READY) | BIT(SNAPSHOT_RAW),
@@ -62,6 +63,7 @@ struct snapshot *snapshot_unref(struct snapshot *s)
 	free(s->decode);
 	json_object_put(s->missing);
 	json_object_put(s->ended);
+	json_object_put(s->recording);
 	annotation_done(&s->annotation);
 	json_object_put(s->mark);
 	free(s);

@@ -19,6 +19,7 @@
 
 #define SNAPSHOT_TRACE_FILE "trace.perf.data"
 #define SNAPSHOT_KEPT_FILE "kept" /* exists while the snapshot is kept */
+#define SNAPSHOT_TMP "tmp-"       /* before the id: the name of a directory that is being written or removed */
 
 enum {
 	SNAPSHOT_ID_SIZE = 32,
@@ -27,7 +28,15 @@ enum {
 	SNAPSHOT_MISSING_BYTES = 16 << 10,
 };
 
-enum snapshot_state { SNAPSHOT_COPYING, SNAPSHOT_QUEUED, SNAPSHOT_DECODING, SNAPSHOT_READY, SNAPSHOT_RAW };
+/* Until SNAPSHOT_QUEUED its directory is being written. */
+enum snapshot_state {
+	SNAPSHOT_RECORDING,
+	SNAPSHOT_COPYING,
+	SNAPSHOT_QUEUED,
+	SNAPSHOT_DECODING,
+	SNAPSHOT_READY,
+	SNAPSHOT_RAW,
+};
 
 /* The changes that the spool reports to its subscriber. */
 enum snapshot_change {
@@ -51,15 +60,16 @@ struct snapshot {
 	uint64_t unrecorded;        /* CPU time of the process before it was armed, ns; 0: none, or unknown */
 	uint64_t time, blind, size; /* CLOCK_REALTIME ns of the freeze, ns without tracing, bytes in the spool */
 	size_t threads;
-	bool shared;          /* the trace holds other processes' control flow, too */
-	bool trace_dropped;   /* the spool has deleted the trace */
-	unsigned attempts;    /* decodes that were begun, without losses */
-	unsigned losses;      /* decodes that ended with the server of csight-decode */
-	char *reason;         /* why it is raw or an attempt failed; or NULL */
-	char *decode;         /* the result of the decode as JSON text, which is a tenth of the objects; or NULL */
-	json_object *missing; /* array of texts, each about data that could not be recorded; or NULL */
-	json_object *mark;    /* the hit that requested it, as org.csight has it; NULL: a call did */
-	json_object *ended;   /* how the process had ended, as in lib/base/ending.h; NULL: it ran */
+	bool shared;            /* the trace holds other processes' control flow, too */
+	bool trace_dropped;     /* the spool has deleted the trace */
+	unsigned attempts;      /* decodes that were begun, without losses */
+	unsigned losses;        /* decodes that ended with the server of csight-decode */
+	char *reason;           /* why it is raw or an attempt failed; or NULL */
+	char *decode;           /* the result of the decode as JSON text, which is a tenth of the objects; or NULL */
+	json_object *missing;   /* array of texts, each about data that could not be recorded; or NULL */
+	json_object *mark;      /* the hit that requested it, as org.csight has it; NULL: a call did */
+	json_object *ended;     /* how the process had ended, as in lib/base/ending.h; NULL: it ran */
+	json_object *recording; /* as org.csight has it; NULL: it is none */
 	struct annotation annotation;
 	bool kept;    /* the snapshot is not removed to make room */
 	bool removed; /* from the spool */

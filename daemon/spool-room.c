@@ -348,6 +348,14 @@ int spool_room_resize(struct spool_claim *c, uint64_t unwritten, struct spool_re
 	return 0;
 }
 
+void spool_room_wrote(struct spool_claim *c, uint64_t bytes)
+{
+	bytes = MIN(bytes, c->unwritten);
+	if (c->spool)
+		spool_wrote(c->spool, -(int64_t)bytes);
+	c->unwritten -= bytes;
+}
+
 void spool_room_record(struct spool *s, uid_t uid, uint64_t bytes, bool pending, struct spool_claim *ret)
 {
 	struct ledger *l = spool_options(s)->ledger;

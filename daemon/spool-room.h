@@ -40,6 +40,9 @@ int spool_room_claim(struct spool *s, uid_t uid, uint64_t bytes, struct spool_cl
  */
 int spool_room_resize(struct spool_claim *c, uint64_t unwritten, struct spool_refusal *ret_refusal);
 
+/* Records that a part of a claim has been written, and more follows. */
+void spool_room_wrote(struct spool_claim *c, uint64_t bytes);
+
 /* Returns how many bytes a user can claim without a removal. */
 uint64_t spool_room_free(struct spool *s, uid_t uid);
 

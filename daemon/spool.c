@@ -86,6 +86,8 @@ static int load_snapshot(int dir, const char *id, struct snapshot *s)
 		s->mark = json_object_get(list);
 	if (json_get(o, "ended", json_type_object, &list) == 0)
 		s->ended = json_object_get(list);
+	if (json_get(o, "recording", json_type_object, &list) == 0)
+		s->recording = json_object_get(list);
 	memcpy(s->id, id, strnlen(id, sizeof(s->id) - 1));
 	return s->name ? 0 : -ENOMEM;
 }

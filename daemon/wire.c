@@ -13,6 +13,7 @@ static const char *const errors[] = {
 	[WIRE_OPTION_REFUSED] = "org.csight.OptionRefused",
 	[WIRE_NOT_ARMED] = "org.csight.NotArmed",
 	[WIRE_NOT_READY] = "org.csight.NotReady",
+	[WIRE_NOT_RECORDING] = "org.csight.NotRecording",
 	[WIRE_SNAPSHOT_FAILED] = "org.csight.SnapshotFailed",
 	[WIRE_LIMIT_REACHED] = "org.csight.LimitReached",
 	[WIRE_NOT_KEPT] = "org.csight.NotKept",
@@ -288,6 +289,8 @@ json_object *wire_snapshot_in_list(const struct snapshot *s, const char *spool)
 		json_add(o, "trigger", json_object_get(s->mark));
 	if (s->ended)
 		json_add(o, "ended", json_object_get(s->ended));
+	if (s->recording)
+		json_add(o, "recording", json_object_get(s->recording));
 	json_add_bool(o, "kept", s->kept);
 	annotation_add(&s->annotation, o);
 	if (asprintf(&path, "%s/%s", spool, s->id) < 0)
@@ -319,6 +322,14 @@ json_object *wire_phase(const char *phase)
 	json_object *o = json_object_new_object();
 
 	json_add_str(o, "phase", phase);
+	return o;
+}
+
+json_object *wire_recording(const struct snapshot *s, const char *spool)
+{
+	json_object *o = wire_phase("recording");
+
+	json_add(o, "snapshot", wire_snapshot_in_list(s, spool));
 	return o;
 }
 

@@ -14,6 +14,7 @@ enum wire_error {
 	WIRE_OPTION_REFUSED,
 	WIRE_NOT_ARMED,
 	WIRE_NOT_READY,
+	WIRE_NOT_RECORDING,
 	WIRE_SNAPSHOT_FAILED,
 	WIRE_LIMIT_REACHED,
 	WIRE_NOT_KEPT,
@@ -71,6 +72,7 @@ json_object *wire_snapshot_in_list(const struct snapshot *s, const char *spool);
 /* Return the parameters of a reply of Snapshot and Wait: {"snapshot": …}, and {"phase": …}. */
 json_object *wire_snapshot_reply(const struct snapshot *s, const char *spool);
 json_object *wire_phase(const char *phase);
+json_object *wire_recording(const struct snapshot *s, const char *spool);
 json_object *wire_decode_progress(const struct snapshot *s);
 
 #endif

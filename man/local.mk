@@ -27,6 +27,7 @@ libcsight_pages = \
 	man/csight_doctor_free.3 \
 	man/csight_doctor_run.3 \
 	man/csight_doctor_ways.3 \
+	man/csight_end_recording.3 \
 	man/csight_error.3 \
 	man/csight_error_name.3 \
 	man/csight_events.3 \

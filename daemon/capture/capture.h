@@ -73,6 +73,11 @@ struct capture_options {
 int capture_options_compare(const struct capture_options *have, const struct capture_options *wanted,
 			    struct reason *ret);
 
+/* What a recording lacks between two copies of a ring, in bytes: of the thread, and of earlier threads of the ring. */
+struct capture_lost {
+	uint64_t own, earlier;
+};
+
 struct capture_thread {
 	uint32_t tid;
 	char name[CAPTURE_NAME_SIZE];
@@ -83,6 +88,8 @@ struct capture_thread {
 	bool wrapped, running;
 	bool full; /* its ring is full, in the mode fill: the thread is recorded no longer */
 	/* Only in a copy: */
+	uint32_t slot, serial; /* its ring, and which thread of that it is, counted from 1 */
+	struct capture_lost lost;
 	uint64_t until_ns; /* time at the freeze of a thread that sleeps, if not that of the copy; else 0 */
 	bool acknowledged; /* the thread obeyed the freeze, or could not have been running */
 	uint8_t *data;     /* byte p of the stream is at p % room */
@@ -165,7 +172,7 @@ struct capture_copy {
 	size_t n_files;
 	struct capture_jitdump jitdump; /* owned */
 	struct capture_kernel kernel;   /* owned; of a target whose execution in the kernel is traced */
-	uint8_t *log;                   /* records of lib/emu/ring.h */
+	uint8_t *log;                   /* records of lib/emu/ring.h; NULL with a size: it was not copied */
 	size_t log_size;
 	uint64_t time, monotonic; /* of the freeze: CLOCK_REALTIME, and the clock of the times, ns */
 	uint64_t blind;           /* time without tracing, ns */
@@ -187,12 +194,35 @@ void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void 
 /* The trouble of an armed source that is paused. */
 #define CAPTURE_PAUSED "all recording is paused on this machine; csight resume --all continues it"
 
+/* Up to where a ring has been recorded, where the recording goes on while the program runs. */
+struct capture_position {
+	uint32_t serial;      /* of the thread that used it last; 0: none did */
+	uint64_t to, earlier; /* of its stream; bytes of earlier threads of the ring */
+};
+
+/* Of all rings of a source, which makes the list: zeros before the first drain(). The caller frees it. */
+struct capture_positions {
+	struct capture_position *list;
+	uint32_t n, next; /* next: the ring that is drained first, so that each has its turn */
+};
+
+/* How much is drained. */
+struct capture_drain {
+	size_t most;  /* bytes */
+	double least; /* nothing, unless a ring is full to this part, or a thread has ended */
+	/* Results: */
+	double fullest; /* part of a ring that was to be drained */
+	bool more;      /* there was more */
+};
+
 /* What a copy may take. The program cannot raise it: what is more is left out, and noted as missing. */
 struct capture_limits {
 	size_t trace; /* bytes; the newest are kept */
 	size_t log;   /* bytes of a log that the program writes; the oldest are kept */
 	uint64_t
 	    last; /* ns before the copy, or the program's end: older trace is left out, as far as its time is known */
+	const struct capture_positions *since; /* only what is behind these, as drain() would; or NULL */
+	bool closed;                           /* no trace at all */
 };
 
 /* The ends of a watched function, each an address or offset as emu_watch.place is; n 0: unknown. */
@@ -257,6 +287,12 @@ struct capture_ops {
 	int (*disarm)(struct capture_source *s);
 	int (*copy)(struct capture_source *s, bool alive, const struct capture_limits *limits,
 		    struct capture_copy **ret);
+	/*
+	 * Copies what rings have got since the positions, and moves these; on any thread, while the rings go on. *ret
+	 * has threads with data, trace units, and the size of the log. NULL: the source cannot.
+	 */
+	int (*drain)(struct capture_source *s, struct capture_positions *positions, struct capture_drain *drain,
+		     struct capture_copy **ret);
 	/*
 	 * These may be called by the event loop at any time. threads: ring contents without data; the caller frees the
 	 * list.

@@ -5,7 +5,7 @@ noinst_LTLIBRARIES += daemon/capture/libcapture.la
 daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/capture.c daemon/capture/capture.h \
 	daemon/capture/emu/emu.c daemon/capture/emu/emu.h \
-	daemon/capture/emu/emu-internal.h daemon/capture/emu/emu-copy.c daemon/capture/emu/emu-slots.c daemon/capture/emu/emu-watch.c \
+	daemon/capture/emu/emu-internal.h daemon/capture/emu/emu-copy.c daemon/capture/emu/emu-drain.c daemon/capture/emu/emu-slots.c daemon/capture/emu/emu-watch.c \
 	daemon/capture/emu/patience.c daemon/capture/emu/patience.h \
 	daemon/capture/perf/arena.c daemon/capture/perf/arena.h \
 	daemon/capture/perf/backlog.c daemon/capture/perf/backlog.h \

@@ -57,6 +57,7 @@ void decode_stats_sum(struct decode_stats *to, const struct decode_stats *from)
 {
 	to->bytes += from->bytes;
 	to->decoded += from->decoded;
+	to->lost += from->lost;
 	to->instructions += from->instructions;
 	to->ranges += from->ranges;
 	to->exceptions += from->exceptions;
@@ -82,6 +83,8 @@ void decode_stats_json(const struct decode_stats *s, json_object *to)
 
 	json_add_u64(to, "bytes", s->bytes);
 	json_add_u64(to, "decoded", s->decoded);
+	if (s->lost)
+		json_add_u64(to, "lost_bytes", s->lost);
 	json_add_u64(to, "instructions", s->instructions);
 	json_add_u64(to, "ranges", s->ranges);
 	json_add_u64(to, "exceptions", s->exceptions);

@@ -23,6 +23,7 @@ enum gap_type {
 
 struct decode_stats {
 	uint64_t bytes, decoded;
+	uint64_t lost; /* bytes that were overwritten before they could be copied, as far as their number is known */
 	uint64_t sync; /* offset of the first sync point; UINT64_MAX: none */
 	uint64_t instructions, ranges, exceptions;
 	uint64_t gaps[GAP_TYPES];
@@ -39,7 +40,7 @@ void decode_stats_add_engine(struct decode_stats *s, const struct engine_stats *
 /* Adds all counts of `from`; the sync point of `to` stays. */
 void decode_stats_sum(struct decode_stats *to, const struct decode_stats *from);
 
-/* Adds the members bytes, decoded, instructions, ranges, exceptions and gaps. */
+/* Adds the members bytes, decoded, lost_bytes, instructions, ranges, exceptions and gaps. */
 void decode_stats_json(const struct decode_stats *s, json_object *to);
 
 static inline void decode_stats_add_element(struct decode_stats *s, const struct element *e)

@@ -68,13 +68,22 @@ struct demux {
 	uint64_t bytes_done, bytes_total;
 };
 
+/* True if two pieces of a stream follow each other, with no gap of known length between them. */
+static bool has_breaks(const struct stream *s)
+{
+	for (size_t i = 1; i < s->n_pieces; i++)
+		if (!((s->pieces[i - 1].flags | s->pieces[i].flags) & PD_AUX_GAP))
+			return true;
+	return false;
+}
+
 bool demux_needed(const struct input *input)
 {
 	const struct stream_list *s = &input->streams;
 	bool needed = input->shown != NULL;
 
 	for (size_t i = 0; !needed && i < s->n; i++)
-		needed = s->list[i].cpu != UINT32_MAX || s->list[i].n_pieces > 1 || s->list[i].shares;
+		needed = s->list[i].cpu != UINT32_MAX || has_breaks(&s->list[i]) || s->list[i].shares;
 	return needed && input->contents->n_pieces;
 }
 

@@ -267,6 +267,19 @@ static int end_piece(struct stream_decoder *sd, const struct pd_piece *p)
 	return rc < 0 ? rc : sd->to.piece(sd->to.user, p, true);
 }
 
+/* Emits a slice that was overwritten before it could be copied. */
+static int emit_gap(struct stream_decoder *sd, const struct pd_piece *p)
+{
+	const struct element gap = {
+		.kind = ELEM_NO_SYNC, .isa = ISA_UNKNOWN, .reason = REASON_OVERWRITTEN, .value = p->lost
+	};
+
+	sd->piece++;
+	sd->stats.gaps[GAP_TYPE_LOST]++;
+	sd->stats.lost += p->lost;
+	return sd->to.element(sd->to.user, &gap);
+}
+
 int stream_decoder_step(struct stream_decoder *sd, size_t max)
 {
 	const struct pd_piece *p;
@@ -277,6 +290,10 @@ int stream_decoder_step(struct stream_decoder *sd, size_t max)
 	if (sd->piece == sd->stream.n_pieces || !sd->stream.supported)
 		return 0;
 	p = &sd->stream.pieces[sd->piece];
+	if (p->flags & PD_AUX_GAP) {
+		rc = emit_gap(sd, p);
+		return rc < 0 ? rc : 1;
+	}
 	if (!sd->engine) {
 		rc = start_piece(sd, p);
 		if (rc == 0)

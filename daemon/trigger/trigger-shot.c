@@ -121,7 +121,7 @@ static void trim_kept(struct trigger *t)
 		struct snapshot *s = spool_find(t->all->o.spool, least->id);
 
 		/* A snapshot that is being decoded is removed afterwards. */
-		if (s && (s->state == SNAPSHOT_COPYING || s->state == SNAPSHOT_DECODING))
+		if (s && (s->state <= SNAPSHOT_COPYING || s->state == SNAPSHOT_DECODING))
 			return;
 		*least = t->kept[--t->n_kept];
 		if (s)

@@ -420,6 +420,19 @@ static const char *add_labels(json_object *o, const char *const *labels)
 	return NULL;
 }
 
+static void add_record(json_object *o, const struct csight_snapshot_options *options)
+{
+	json_object *record = json_object_new_object();
+
+	if (options->max_time)
+		json_add_u64(record, "maxTime", options->max_time);
+	if (options->max_bytes)
+		json_add_u64(record, "maxBytes", options->max_bytes);
+	if (options->max_rate)
+		json_add_u64(record, "maxRate", options->max_rate);
+	json_add(o, "record", record);
+}
+
 int csight_snapshot_parameters(struct csight *c, pid_t pid, const struct csight_snapshot_options *options,
 			       json_object **ret)
 {
@@ -439,6 +452,8 @@ int csight_snapshot_parameters(struct csight *c, pid_t pid, const struct csight_
 	json_add_str(o, "why", known.reason);
 	if (known.last)
 		json_add_u64(o, "last", known.last);
+	if (known.record)
+		add_record(o, &known);
 	bad = known.labels ? add_labels(o, known.labels) : NULL;
 	if (bad) {
 		json_object_put(o);
@@ -448,14 +463,44 @@ int csight_snapshot_parameters(struct csight *c, pid_t pid, const struct csight_
 	return 0;
 }
 
+/* The functions that a recording reports to. */
+struct record_call {
+	struct csight_snapshot_options options;
+	csight_progress_fn progress;
+	void *userdata;
+};
+
+static int on_record_event(void *userdata, const struct csight_object *reply)
+{
+	const struct csight_object *snapshot = csight_field(reply, "snapshot");
+	const struct record_call *r = userdata;
+	const char *phase = csight_text(reply, "phase");
+
+	if (snapshot)
+		return r->options.recording ? r->options.recording(r->userdata, snapshot) : 0;
+	return r->progress ? r->progress(r->userdata, phase ? phase : "", (uint64_t)csight_number(reply, "done", 0),
+					 (uint64_t)csight_number(reply, "total", 0))
+			   : 0;
+}
+
 int csight_snapshot_with(struct csight *c, pid_t pid, const struct csight_snapshot_options *options,
 			 csight_progress_fn progress, void *userdata, struct csight_object **ret)
 {
+	struct record_call r = { .progress = progress, .userdata = userdata };
 	json_object *o;
 	int rc = csight_snapshot_parameters(c, pid, options, &o);
 
 	if (rc < 0)
 		return rc;
+	csight_options_read(&r.options, sizeof(r.options), options);
+	if (r.options.record)
+		return csight_call_for_field(c,
+					     (struct csight_request){ .method = INTERFACE "Snapshot",
+								      .parameters = o,
+								      .more = true,
+								      .userdata = &r,
+								      .event = on_record_event },
+					     "snapshot", ret);
 	return csight_call_for_field(c, (struct csight_request){ INTERFACE "Snapshot", o, true, progress, userdata },
 				     "snapshot", ret);
 }
@@ -466,6 +511,13 @@ int csight_snapshot(struct csight *c, pid_t pid, unsigned flags, csight_progress
 	struct csight_snapshot_options options = { .size = sizeof(options), .flags = flags };
 
 	return csight_snapshot_with(c, pid, &options, progress, userdata, ret);
+}
+
+int csight_end_recording(struct csight *c, const char *id)
+{
+	csight_begin_call(c, "end the recording of snapshot %s", id);
+	return csight_call_method(
+	    c, (struct csight_request){ .method = INTERFACE "EndRecording", .parameters = id_parameters(id) }, NULL);
 }
 
 int csight_wait(struct csight *c, const char *id, csight_progress_fn progress, void *userdata,

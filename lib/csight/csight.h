@@ -181,11 +181,25 @@ struct csight_snapshot_options {
 	const char *reason;        /* why it is taken; at most 256 bytes */
 	const char *const *labels; /* texts NAME=VALUE, at most 8, then NULL; or NULL */
 	uint64_t last;             /* only the trace of this time before it, in ns; 0: all of the history */
+	/*
+	 * A recording: the snapshot goes on until it has this time, in ns, or this many bytes of trace, 0: without a
+	 * limit, or csight_end_recording() is called. What is more than max_rate bytes a second is lost, and a gap.
+	 */
+	bool record;
+	uint64_t max_time, max_bytes, max_rate;
+	/*
+	 * Called when the recording has begun, and some times a second, with the snapshot, whose object "recording" has
+	 * "bytes", "lost" and "duration"; non-zero cancels the wait, not the recording. May be NULL.
+	 */
+	int (*recording)(void *userdata, const struct csight_object *snapshot);
 };
 
 /* Takes a snapshot as csight_snapshot() does, with options. */
 int csight_snapshot_with(struct csight *c, pid_t pid, const struct csight_snapshot_options *options,
 			 csight_progress_fn progress, void *userdata, struct csight_object **ret);
+
+/* Ends a recording: its snapshot is completed and decoded. No effect if it has ended. -EBUSY: it is no recording. */
+int csight_end_recording(struct csight *c, const char *id);
 
 /* Waits until the decode of a snapshot has ended: its "state" is "ready" or "raw". */
 int csight_wait(struct csight *c, const char *id, csight_progress_fn progress, void *userdata,

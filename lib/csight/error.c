@@ -98,6 +98,8 @@ int csight_set_reply_error(struct csight *c, const struct varlink_reply *reply)
 	if (strcmp(name, "NotReady") == 0)
 		return csight_set_error(c, -EBUSY, "the snapshot is %s",
 					csight_text_or(reply->parameters, "state", "in another state"));
+	if (strcmp(name, "NotRecording") == 0)
+		return csight_set_error(c, -EBUSY, "the snapshot is no recording");
 	if (strcmp(name, "SnapshotFailed") == 0)
 		return csight_set_error(c, -EIO, "%s", reason);
 	if (strcmp(name, "LimitReached") == 0)

@@ -42,7 +42,7 @@
 #define EMU_MAGIC 0x00314d4554455343ull /* "CSETEM1" */
 
 enum {
-	EMU_VERSION = 3,
+	EMU_VERSION = 4,
 	EMU_RINGS_MAX = 4096,
 	EMU_RING_SIZE_MIN = 64 << 10,
 	EMU_RING_SIZE_MAX = 1 << 30,
@@ -93,6 +93,7 @@ struct emu_slot {
 	uint32_t skip_serial;
 	uint32_t reserved;
 	_Atomic uint64_t stopped_ns; /* the thread's clock when it last obeyed a freeze; 0: unknown */
+	_Atomic uint64_t earlier;    /* bytes ever written by earlier threads of this slot; changes before `serial` */
 };
 
 struct emu_header {

@@ -282,6 +282,7 @@ int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], 
 		atomic_store(&found->state, state);
 		return -EBUSY;
 	}
+	atomic_fetch_add(&found->earlier, atomic_load(&found->head));
 	atomic_store(&found->head, 0);
 	atomic_store(&found->pending, 0);
 	atomic_store(&found->instructions, 0);

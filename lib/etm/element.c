@@ -177,6 +177,8 @@ size_t element_format(const struct element *e, char *ret, size_t size)
 	case ELEM_NO_SYNC:
 		put(&l, "no-sync ");
 		put(&l, reason_str(e->reason));
+		if (e->reason == REASON_OVERWRITTEN && e->value)
+			put_decimal(&l, " bytes=", e->value);
 		cycles = false;
 		break;
 	case ELEM_END:

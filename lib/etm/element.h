@@ -13,7 +13,7 @@
  *   exception-return
  *   trace-on begin|overflow|debug [cc=N]
  *   no-sync init|reset|overflow|discard|bad-packet|bad-image|undefined|end-of-trace|
- *           paused|truncated|lost|overwritten
+ *           paused|truncated|lost|overwritten [bytes=N]
  *   end TEXT
  *   timestamp HEX [cc=N]
  *   cycles N
@@ -121,7 +121,10 @@ struct element {
 			bool syscall; /* an SVC, HVC or SMC instruction caused it */
 			uint64_t ret;
 		} exception;
-		/* Timestamp, marker, event (UINT64_MAX: trigger), transaction (0 start, 1 commit, 2 fail). */
+		/*
+		 * Timestamp, marker, event (UINT64_MAX: trigger), transaction (0 start, 1 commit, 2 fail); of no-sync
+		 * overwritten the lost bytes, or 0.
+		 */
 		uint64_t value;
 		struct {
 			uint8_t level;

@@ -135,6 +135,18 @@ static void add_piece(struct buf *pieces, const struct pd_aux_buffer *b, const s
 	buf_add(pieces, &p, sizeof(p));
 }
 
+/* Adds a slice of which the file has nothing: its offset there makes all its bytes missing. */
+static void add_gap(struct buf *pieces, const struct pd_aux_record *r)
+{
+	struct pd_aux_buffer none = { .cpu = UINT32_MAX,
+				      .tid = r->origin.tid,
+				      .index = (uint32_t)(r->flags >> PD_AUX_INDEX_SHIFT) & PD_AUX_INDEX_MASK,
+				      .offset = r->offset,
+				      .file_offset = UINT64_MAX };
+
+	add_piece(pieces, &none, r, r->offset);
+}
+
 /*
  * Adds the remaining end of a slice whose beginning was overwritten, as happens to the oldest slice of a snapshot. The
  * piece begins at a multiple of 16 bytes from the slice's beginning, to keep the alignment of the frames.
@@ -183,6 +195,10 @@ static void place_record(struct pd_pieces *to, const struct pd_aux_record *r, st
 			to->empty_lost++;
 			pd_add_loss(&to->losses, &r->origin, PD_LOSS_TRUNCATED);
 		}
+		return;
+	}
+	if (r->flags & PD_AUX_GAP) {
+		add_gap(&to->pieces, r);
 		return;
 	}
 	/* In overwrite mode the offset of a record is the end of its slice. */
@@ -276,4 +292,43 @@ int pd_cut_pieces(struct pd_pieces *pieces, const struct stretch *damaged, size_
 	buf_done(&pieces->pieces);
 	pieces->pieces = cut;
 	return buf_error(&cut);
+}
+
+static bool continues(const struct pd_piece *before, const struct pd_piece *p)
+{
+	return p->flags & PD_AUX_CONTINUES && !((before->flags | p->flags) & PD_AUX_GAP) && before->lost == 0 &&
+	       p->cpu == UINT32_MAX && before->cpu == p->cpu && before->tid == p->tid && before->index == p->index &&
+	       before->offset + before->size == p->offset;
+}
+
+static void add_extent(struct pd_pieces *pieces, struct pd_piece *of, uint64_t at, uint64_t file_offset)
+{
+	struct pd_extent e = { at, file_offset };
+
+	if (!of->n_extents++)
+		of->extents = pieces->extents.size / sizeof(e);
+	buf_add(&pieces->extents, &e, sizeof(e));
+}
+
+int pd_join_pieces(struct pd_pieces *pieces)
+{
+	struct pd_piece *p = (struct pd_piece *)pieces->pieces.data;
+	size_t n = 0;
+
+	for (size_t i = 0; i < pieces->pieces.size / sizeof(*p); i++) {
+		struct pd_piece *to = n ? &p[n - 1] : NULL;
+
+		if (!to || !continues(to, &p[i])) {
+			p[n++] = p[i];
+			continue;
+		}
+		if (!to->n_extents)
+			add_extent(pieces, to, 0, to->file_offset);
+		add_extent(pieces, to, to->size, p[i].file_offset);
+		to->size += p[i].size;
+		to->lost = p[i].lost;
+		to->origin = p[i].origin;
+	}
+	pieces->pieces.size = n * sizeof(*p);
+	return buf_error(&pieces->extents);
 }

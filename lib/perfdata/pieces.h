@@ -22,8 +22,15 @@ struct pd_aux_buffer {
 	size_t first_free; /* in the first of several buffers with the same position: how many of them are in use */
 };
 
+/* A part of a piece that is in one stretch of the file. */
+struct pd_extent {
+	uint64_t at; /* in the piece */
+	uint64_t file_offset;
+};
+
 struct pd_pieces {
-	struct buf pieces; /* struct pd_piece */
+	struct buf pieces;  /* struct pd_piece */
+	struct buf extents; /* struct pd_extent; those of a piece follow each other */
 	struct pd_losses losses;
 	uint64_t repeated, unplaced, empty, empty_lost;
 };
@@ -34,5 +41,8 @@ int pd_make_pieces(struct pd_aux_record *records, size_t n_records, struct pd_au
 
 /* Removes damaged ranges of the file from the pieces; the parts before and after become separate pieces. -ENOMEM. */
 int pd_cut_pieces(struct pd_pieces *pieces, const struct stretch *damaged, size_t n);
+
+/* Joins the slices that continue each other to one piece, as long as nothing of them is missing. -ENOMEM. */
+int pd_join_pieces(struct pd_pieces *pieces);
 
 #endif

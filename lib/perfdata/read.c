@@ -329,6 +329,8 @@ static int read_all(struct pd_file *f, struct pd_problem *p)
 		rc = pd_cut_pieces(&f->pieces, (const struct stretch *)damaged.data,
 				   damaged.size / sizeof(struct stretch));
 	if (rc == 0)
+		rc = pd_join_pieces(&f->pieces);
+	if (rc == 0)
 		rc = pd_make_losses(&f->pieces.losses, (struct pd_piece *)f->pieces.pieces.data,
 				    f->pieces.pieces.size / sizeof(struct pd_piece),
 				    (const struct pd_run *)f->lists[RUNS].data,
@@ -382,14 +384,49 @@ struct pd_file *pd_close(struct pd_file *f)
 	for (size_t i = 0; i < LISTS; i++)
 		buf_done(&f->lists[i]);
 	buf_done(&f->pieces.pieces);
+	buf_done(&f->pieces.extents);
 	pd_losses_done(&f->pieces.losses);
 	free(f);
 	return NULL;
 }
 
+/* Returns where byte `at` of a piece is in the file, and how many bytes from there on are in one stretch. */
+static uint64_t locate(const struct pd_file *f, const struct pd_piece *piece, uint64_t at, uint64_t *ret_left)
+{
+	const struct pd_extent *e = (const struct pd_extent *)f->pieces.extents.data + piece->extents;
+	size_t low = 1, high = piece->n_extents;
+
+	*ret_left = piece->size - at;
+	if (!piece->n_extents)
+		return piece->file_offset + at;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (e[middle].at <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < piece->n_extents)
+		*ret_left = e[low].at - at;
+	return e[low - 1].file_offset + (at - e[low - 1].at);
+}
+
 ssize_t pd_read(struct pd_file *f, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
 {
-	if (at >= piece->size)
-		return 0;
-	return io_pread(f->fd, ret, (size_t)MIN((uint64_t)size, piece->size - at), piece->file_offset + at);
+	size_t have = 0;
+
+	while (have < size && at < piece->size) {
+		uint64_t left, from = locate(f, piece, at, &left);
+		size_t wanted = (size_t)MIN((uint64_t)(size - have), left);
+		ssize_t n = io_pread(f->fd, (uint8_t *)ret + have, wanted, from);
+
+		if (n < 0)
+			return n;
+		have += (size_t)n;
+		at += (uint64_t)n;
+		if ((size_t)n < wanted)
+			break;
+	}
+	return (ssize_t)have;
 }

@@ -66,8 +66,9 @@ struct pd_piece {
 	uint64_t flags;    /* PD_AUX_* */
 	uint64_t offset;   /* in the buffer */
 	uint64_t size;
-	uint64_t lost; /* bytes of the slice that are missing in the file */
+	uint64_t lost; /* bytes of the slice that are missing in the file; with PD_AUX_GAP: all of it */
 	uint64_t file_offset;
+	size_t extents, n_extents; /* several slices that continue each other; 0: one */
 	struct pd_origin origin;
 };
 

@@ -29,7 +29,7 @@ struct pd_writer {
 	uint64_t data_at;
 	uint64_t buffer_left; /* of the AUX buffer being written */
 	unsigned buffer_pad;
-	bool in_buffers;
+	bool mixed, in_buffers;
 	bool monotonic; /* the clock of the records */
 	struct sums sums;
 	struct buf index; /* offset and size of each AUXTRACE record */
@@ -146,10 +146,22 @@ static void gather_features(struct pd_writer *w, const struct pd_session *s)
 	feature_done(w, PD_FEAT_PMU_MAPPINGS);
 }
 
+/* Ends the current buffer. All bytes that pd_write_buffer() announced must have been written. */
+static void end_buffer(struct pd_writer *w)
+{
+	if (w->buffer_left && !w->error)
+		w->error = -EINVAL;
+	if (w->sums.trace)
+		begin_span(w, false);
+	buf_zero(&w->out, w->buffer_pad);
+	w->buffer_left = w->buffer_pad = 0;
+}
+
 static size_t begin_record(struct pd_writer *w, uint32_t type, uint16_t misc)
 {
 	size_t start;
 
+	end_buffer(w);
 	if (w->out.size >= FLUSH_AT)
 		flush_out(w);
 	start = w->out.size;
@@ -236,6 +248,7 @@ int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **
 		return -ENOMEM;
 	w->fd = fd;
 	w->monotonic = !session->clock.known;
+	w->mixed = session->mixed;
 	gather_features(w, session);
 	/* pd_write_end() writes the header. */
 	buf_zero(&w->out, PD_HEADER_SIZE);
@@ -360,20 +373,9 @@ void pd_write_aux(struct pd_writer *w, const struct pd_aux *aux)
 	end_with_id(w, start, EVENT_TRACE, &(struct pd_origin){ aux->pid, aux->tid, aux->cpu, aux->time });
 }
 
-/* Ends the current buffer. All bytes that pd_write_buffer() announced must have been written. */
-static void end_buffer(struct pd_writer *w)
-{
-	if (w->buffer_left && !w->error)
-		w->error = -EINVAL;
-	if (w->sums.trace)
-		begin_span(w, false);
-	buf_zero(&w->out, w->buffer_pad);
-	w->buffer_left = w->buffer_pad = 0;
-}
-
 void pd_write_buffer(struct pd_writer *w, const struct pd_buffer *buffer)
 {
-	if (!w->in_buffers) {
+	if (!w->in_buffers && !w->mixed) {
 		end_record(w, begin_record(w, PD_REC_FINISHED_ROUND, 0));
 		w->in_buffers = true;
 	}
@@ -449,6 +451,16 @@ static void put_header(struct pd_writer *w, uint64_t data_size)
 void pd_write_notes(struct pd_writer *w, const void *notes, size_t size)
 {
 	buf_add(&w->notes, notes, size);
+}
+
+uint64_t pd_write_size(const struct pd_writer *w)
+{
+	return position(w);
+}
+
+int pd_write_error(const struct pd_writer *w)
+{
+	return w->error ? w->error : buf_error(&w->index);
 }
 
 int pd_write_end(struct pd_writer *w)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Writes a perf.data file that perf can read. The caller writes all other records first, in any order, and then each
- * AUX buffer with pd_write_buffer() and pd_write_bytes(). Memory use does not grow with the trace. The caller keeps the
- * descriptor, which must be seekable. Errors stick: pd_write_end() returns the first one.
+ * AUX buffer with pd_write_buffer() and pd_write_bytes(); of a session that is mixed, in any order. Memory use does not
+ * grow with the trace. The caller keeps the descriptor, which must be seekable. Errors stick: pd_write_end() returns
+ * the first one.
  *
  * Each buffer becomes one AUXTRACE record; buffers of a thread have cpu -1.
  */
@@ -27,6 +28,15 @@ enum {
 	PD_AUX_COLLISION = 0x8,
 	PD_AUX_RAW = 0x100, /* unframed: the bytes of one trace source */
 };
+
+/*
+ * Flags of csightd's own, of a thread's buffer that is written while the program runs. CONTINUES: the slice goes on
+ * where the one before it ends. GAP: the slice was overwritten before it could be copied, and the file has no bytes of
+ * it; the buffer's index is in the flags.
+ */
+#define PD_AUX_CONTINUES (1ull << 62)
+#define PD_AUX_GAP (1ull << 63)
+enum { PD_AUX_INDEX_SHIFT = 32, PD_AUX_INDEX_MASK = (1 << 30) - 1 };
 
 /* The trace unit of a CPU, or of a process for the emulated ETM. */
 struct pd_cpu {
@@ -69,6 +79,7 @@ struct pd_session {
 	uint32_t n_cpus;
 	/* If known, it is written to the file, and records have times of perf's clock; else of CLOCK_MONOTONIC. */
 	struct pd_clock clock;
+	bool mixed; /* other records may follow AUX buffers */
 };
 
 struct pd_map {
@@ -115,6 +126,12 @@ void pd_write_bytes(struct pd_writer *w, const void *data, size_t size);
 
 /* Adds the notes of the program, which only csight reads, if size is not 0. */
 void pd_write_notes(struct pd_writer *w, const void *notes, size_t size);
+
+/* Returns the size of the file so far. */
+uint64_t pd_write_size(const struct pd_writer *w);
+
+/* Returns 0 or the first error so far. */
+int pd_write_error(const struct pd_writer *w);
 
 /* Writes the header, the feature sections and the checksums. Returns 0 or the first error. */
 int pd_write_end(struct pd_writer *w);

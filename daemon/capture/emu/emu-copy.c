@@ -11,12 +11,11 @@
 #include "lib/emu/etm-sync.h"
 
 enum {
-	UNACKNOWLEDGED_MARGIN = 4096, /* bytes beyond its head that a thread which missed the freeze may be writing */
-	SCAN_SIZE = 64 << 10,         /* bytes of a ring in which a sync point is looked for at a time */
-	NO_PMU_TYPE = 8,              /* stands for the type of the PMU, which readers compare only within the file */
+	SCAN_SIZE = 64 << 10, /* bytes of a ring in which a sync point is looked for at a time */
+	NO_PMU_TYPE = 8,      /* stands for the type of the PMU, which readers compare only within the file */
 };
 
-static uint8_t *map_memory(size_t size)
+uint8_t *emu_map_memory(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -40,8 +39,7 @@ static int read_range(const struct emu_source *s, uint32_t n, uint64_t from, uin
 	return 0;
 }
 
-/* Copies the bytes [from, to) of a ring, at most room of them: byte p to data[p % room]. */
-static int copy_range(const struct emu_source *s, uint32_t n, uint64_t from, uint64_t to, uint8_t *data, size_t room)
+int emu_copy_range(const struct emu_source *s, uint32_t n, uint64_t from, uint64_t to, uint8_t *data, size_t room)
 {
 	while (from < to) {
 		uint64_t there = from % room, size = MIN(to - from, room - there);
@@ -66,6 +64,7 @@ struct ring_copy {
 	uint32_t serial;
 	uint64_t from, to;
 	uint64_t begin, begin_ns; /* position and time of a sync point at or before the window; 0: none is known */
+	struct capture_lost lost; /* before `from`, of a recording */
 };
 
 /* The part of the history to copy: the last ns before a time of CLOCK_MONOTONIC. last 0: all of it. */
@@ -75,6 +74,7 @@ struct window {
 
 struct copying {
 	struct window window;
+	const struct capture_limits *limits;
 	size_t room;   /* of a ring in the copy */
 	size_t shares; /* rings that may be copied besides those that are copied already */
 };
@@ -171,16 +171,22 @@ static int copy_ring(const struct emu_source *s, uint32_t n, const struct slot_s
 {
 	size_t room = copying->room;
 	uint64_t from = MAX(window_begin(s, n, o, &copying->window, c), o->head - MIN(o->head, room));
+	const struct capture_positions *since = copying->limits->since;
 	int rc;
 
+	if (copying->limits->closed)
+		from = o->head;
+	else if (since && n < since->n)
+		from = emu_continue(&since->list[n], o, from, &c->lost);
+
 	if (c->data && c->serial == o->serial && c->to <= o->head && c->to >= from && c->from <= from) {
-		rc = copy_range(s, n, c->to, o->head, c->data, c->room);
+		rc = emu_copy_range(s, n, c->to, o->head, c->data, c->room);
 	} else {
 		if (!c->data)
-			c->data = map_memory(room);
+			c->data = emu_map_memory(room);
 		c->room = room;
 		c->serial = o->serial;
-		rc = c->data ? copy_range(s, n, from, o->head, c->data, room) : -ENOMEM;
+		rc = c->data ? emu_copy_range(s, n, from, o->head, c->data, room) : -ENOMEM;
 	}
 	c->from = from;
 	c->to = o->head;
@@ -197,7 +203,7 @@ static bool cut_overwritten(const struct emu_source *s, uint32_t n, struct ring_
 	uint64_t oldest;
 
 	if (emu_read_slot(s, n, &now) < 0 || now.serial != c->serial || now.head < c->to ||
-	    __builtin_add_overflow(now.head, UNACKNOWLEDGED_MARGIN, &oldest))
+	    __builtin_add_overflow(now.head, EMU_UNPUBLISHED, &oldest))
 		return false;
 	oldest -= MIN(oldest, s->ring_size);
 	c->from = MAX(c->from, oldest);
@@ -205,24 +211,29 @@ static bool cut_overwritten(const struct emu_source *s, uint32_t n, struct ring_
 }
 
 /* Moves the copied ring of a thread into the copy; the copy owns the memory from then on. */
-static void keep_thread(const struct emu_source *s, uint32_t n, const struct slot_state *o, bool alive,
-			struct ring_copy *r, struct capture_copy *c)
+static void keep_thread(const struct emu_source *s, const struct slot_state *o, bool alive,
+			const struct capture_limits *limits, struct ring_copy *r, struct capture_copy *c)
 {
 	struct capture_thread *t = &c->threads[c->n_threads];
+	uint64_t from = r->from;
 
 	emu_fill_thread(s, o, t);
 	t->acknowledged = !alive || o->state != EMU_RUNNING || o->seen == s->control;
 	if (((s->virtual_clock && o->state == EMU_IDLE) || has_stopped(s, o)) && !o->full)
 		t->until_ns = stopped_at(s, o, c->monotonic);
 	if (!t->acknowledged) {
-		bool left = cut_overwritten(s, n, r);
+		bool left = cut_overwritten(s, o->n, r);
 
 		capture_note_missing(c, "thread %u did not stop tracing in time: %s", o->tid,
 				     left ? "its last bytes are uncertain" : "it was left out");
-		if (!left)
+		if (!left && !limits->since)
 			return;
+		if (!left)
+			r->from = r->to;
+		r->lost.own += limits->closed ? 0 : r->from - from;
 	}
-	if (r->from > MAX(o->from, r->begin) && t->acknowledged)
+	t->lost = r->lost;
+	if (r->from > MAX(o->from, r->begin) && t->acknowledged && !limits->since)
 		capture_note_missing(c, "only the newest %llu bytes of thread %u were kept (snapshot-max)",
 				     (unsigned long long)(r->to - r->from), o->tid);
 	t->from = r->from;
@@ -230,13 +241,12 @@ static void keep_thread(const struct emu_source *s, uint32_t n, const struct slo
 	t->wrapped = r->from > 0;
 	t->data = TAKE_PTR(r->data);
 	t->room = r->room;
-	if (!alive && t->size)
+	if (!alive && !limits->closed && (t->size || limits->since))
 		t->end_size = etm_finish_stream(o->head, o->pending, t->end);
 	c->n_threads++;
 }
 
-/* Returns the time of the freeze on the virtual clock that is ahead of all others: the one with the least lag. */
-static uint64_t virtual_time(const struct emu_source *s, const struct slot_state *slots, uint64_t monotonic)
+uint64_t emu_virtual_time(const struct emu_source *s, const struct slot_state *slots, uint64_t monotonic)
 {
 	uint64_t least = monotonic;
 
@@ -274,7 +284,7 @@ static int copy_stopped(const struct emu_source *s, bool alive, struct copying *
 			continue;
 		rc = copy_ring_if_room(s, n, &slots[n], copying, &rings[n]);
 		if (rc == 0)
-			keep_thread(s, n, &slots[n], alive, &rings[n], c);
+			keep_thread(s, &slots[n], alive, copying->limits, &rings[n], c);
 		if (rc == -ENOSPC) {
 			capture_note_missing(c, "thread %u was left out: it began during the copy", slots[n].tid);
 			rc = 0;
@@ -287,7 +297,7 @@ static int copy_threads(struct emu_source *s, bool alive, const struct capture_l
 {
 	_cleanup_free_ struct slot_state *slots = calloc(s->n_rings, sizeof(*slots));
 	_cleanup_free_ struct ring_copy *rings = calloc(s->n_rings, sizeof(*rings));
-	struct copying copying = { .window = { .last = limits->last } };
+	struct copying copying = { .window = { .last = limits->last }, .limits = limits };
 	bool runs = alive && !(s->control & 1);
 	uint32_t n_used = 0;
 	uint64_t stopped;
@@ -322,7 +332,7 @@ static int copy_threads(struct emu_source *s, bool alive, const struct capture_l
 	}
 	c->virtual_clock = s->virtual_clock;
 	if (s->virtual_clock)
-		c->monotonic = virtual_time(s, slots, c->monotonic);
+		c->monotonic = emu_virtual_time(s, slots, c->monotonic);
 	for (uint32_t n = 0; n < s->n_rings; n++)
 		if (rings[n].data)
 			munmap(rings[n].data, rings[n].room);
@@ -373,11 +383,11 @@ static int copy_log(const struct emu_source *s, size_t limit, struct capture_cop
 	return rc;
 }
 
-/* One trace unit stands for all threads, which never share a stream. There is no PMU, so its type is a placeholder. */
-static int copy_unit(const struct emu_source *s, struct capture_copy *c)
+int emu_copy_unit(const struct emu_source *s, struct capture_copy *c)
 {
 	const struct emu_regs *r = &s->regs;
 
+	c->pmu_type = NO_PMU_TYPE;
 	c->cpus = malloc(sizeof(*c->cpus));
 	if (!c->cpus)
 		return -ENOMEM;
@@ -400,8 +410,7 @@ int emu_copy(struct capture_source *source, bool alive, const struct capture_lim
 		return -ENOMEM;
 	c->jitdump.fd = -1;
 	c->missing.limit = CAPTURE_MISSING_MAX;
-	c->pmu_type = NO_PMU_TYPE;
-	rc = copy_unit(s, c);
+	rc = emu_copy_unit(s, c);
 	if (rc == 0)
 		rc = copy_threads(s, alive, limits, c);
 	if (rc == 0)

@@ -42,9 +42,9 @@ static inline struct emu_source *emu_source_of(struct capture_source *source)
 
 /* The contents of a slot at one moment. */
 struct slot_state {
-	uint32_t state, seen, tid, serial;
+	uint32_t n, state, seen, tid, serial;
 	char name[EMU_NAME_SIZE + 1];
-	uint64_t start_ns, end_ns, base_ns, lag_ns, stopped_ns, head, instructions, truth, pending;
+	uint64_t start_ns, end_ns, base_ns, lag_ns, stopped_ns, head, instructions, truth, pending, earlier;
 	bool full;     /* in the mode fill: the thread has stopped, or stops at its next block */
 	uint64_t from; /* position of the first valid byte; the last is before head */
 };
@@ -77,7 +77,30 @@ uint64_t emu_held_since(const struct emu_source *s, uint64_t now);
 /* Describes the thread of a slot, without data. */
 void emu_fill_thread(const struct emu_source *s, const struct slot_state *o, struct capture_thread *ret);
 
+enum { EMU_UNPUBLISHED = 4096 }; /* bytes beyond its head that a running thread may be writing */
+
+/* Copies the bytes [from, to) of a ring, at most room of them: byte p to data[p % room]. */
+int emu_copy_range(const struct emu_source *s, uint32_t n, uint64_t from, uint64_t to, uint8_t *data, size_t room);
+
+/* Returns memory that munmap() frees, which costs nothing before it is used; NULL without memory. */
+uint8_t *emu_map_memory(size_t size);
+
+/*
+ * Sets the trace unit of a copy: one stands for all threads, which never share a stream. There is no PMU, so its type
+ * is a placeholder.
+ */
+int emu_copy_unit(const struct emu_source *s, struct capture_copy *c);
+
+/* Returns the time on the virtual clock that is ahead of all others: the one with the least lag. */
+uint64_t emu_virtual_time(const struct emu_source *s, const struct slot_state *slots, uint64_t monotonic);
+
+/* Returns from where a recording goes on with a thread, and what is lost before. oldest: the first intact byte. */
+uint64_t emu_continue(const struct capture_position *p, const struct slot_state *o, uint64_t oldest,
+		      struct capture_lost *ret);
+
 /* Of struct capture_ops: */
+int emu_drain(struct capture_source *source, struct capture_positions *positions, struct capture_drain *drain,
+	      struct capture_copy **ret);
 void emu_missing(struct capture_source *source, struct buf *b);
 int emu_copy(struct capture_source *source, bool alive, const struct capture_limits *limits, struct capture_copy **ret);
 

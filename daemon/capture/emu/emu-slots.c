@@ -64,6 +64,7 @@ void emu_parse_slot(const struct emu_source *s, const struct emu_slot *raw, uint
 	struct slot_state o = { 0 };
 	uint64_t skip;
 
+	o.n = n;
 	o.state = atomic_load(&raw->state);
 	o.seen = atomic_load(&raw->seen);
 	o.tid = raw->tid;
@@ -78,6 +79,7 @@ void emu_parse_slot(const struct emu_source *s, const struct emu_slot *raw, uint
 	o.instructions = atomic_load(&raw->instructions);
 	o.truth = atomic_load(&raw->truth);
 	o.pending = atomic_load(&raw->pending);
+	o.earlier = atomic_load(&raw->earlier);
 	o.from = o.head - MIN(o.head, s->ring_size);
 	skip = atomic_load(&s->skip[n]);
 	if (atomic_load(&s->skip_serial[n]) == o.serial && skip > o.from)

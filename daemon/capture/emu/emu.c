@@ -234,6 +234,8 @@ void emu_fill_thread(const struct emu_source *s, const struct slot_state *o, str
 {
 	*ret = (struct capture_thread){
 		.tid = o->tid,
+		.slot = o->n,
+		.serial = o->serial,
 		.start_ns = o->start_ns,
 		.end_ns = o->end_ns,
 		.size = o->head - o->from,
@@ -406,6 +408,7 @@ const struct capture_ops emu_capture = {
 	.arm = emu_arm,
 	.disarm = emu_disarm,
 	.copy = emu_copy,
+	.drain = emu_drain,
 	.threads = emu_threads,
 	.holds = emu_holds,
 	.missing = emu_missing,

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests that record: the snapshot exists from the beginning, and its last copy is made when the recording ends. */
+#include "config.h"
+
+#include <string.h>
+
+#include "daemon/request-internal.h"
+
+static void on_progress(void *data)
+{
+	struct snapshot_request *r = data;
+
+	r->options.recording(r->options.data, r->snapshot);
+}
+
+static void on_recording_ended(void *data)
+{
+	struct snapshot_request *r = data;
+	const char *failure = recording_failure(r->recording);
+
+	if (failure) {
+		request_fail(r, REQUEST_FAILED, failure);
+		return;
+	}
+	ledger_return(&r->memory);
+	r->recorded = true;
+	r->reported = false;
+	snapshot_move(r->snapshot, SNAPSHOT_COPYING);
+	if (r->list->stopping) {
+		request_copy_at_end(r);
+		return;
+	}
+	r->waits = true;
+	request_admit_all(r->list);
+}
+
+void request_record(struct snapshot_request *r)
+{
+	struct request_list *list = r->list;
+	struct recording_options options = { .base = list->o.base,
+					     .queue = list->o.record_queue,
+					     .spool = list->o.spool,
+					     .ledger = list->o.ledger,
+					     .target = r->target,
+					     .limits = r->options.record,
+					     .progress = on_progress,
+					     .ended = on_recording_ended,
+					     .data = r };
+	int rc = request_make_snapshot(r, now_ns(CLOCK_REALTIME), SNAPSHOT_RECORDING);
+
+	options.snapshot = r->snapshot;
+	if (rc == 0)
+		rc = recording_begin(&options, &r->recording);
+	if (rc < 0) {
+		request_fail(r, REQUEST_FAILED, strerror(-rc));
+		return;
+	}
+	on_progress(r);
+}

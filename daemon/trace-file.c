@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+
+#include "daemon/capture/process/code-log.h"
+#include "daemon/snapshot-space.h"
+#include "daemon/snapshot.h"
+#include "daemon/trace-file.h"
+#include "lib/base/array.h"
+#include "lib/base/reader.h"
+#include "lib/base/util.h"
+#include "lib/perfdata/write.h"
+
+enum { THREADS_MAX = 1 << 16 };
+
+struct trace_file {
+	int fd;
+	struct pd_writer *pd;
+	uint32_t pid;
+	/* Of a recording: all threads in their order, and for each ring 1 + the number of the one that had it last. */
+	struct capture_thread *threads;
+	size_t n_threads, room;
+	uint32_t *of_slot;
+	size_t n_slots;
+	struct trace_file_counts counts;
+};
+
+static void write_records(struct pd_writer *w, const struct capture_copy *c)
+{
+	struct reader all = reader_of(c->records.data, c->records.size);
+	struct capture_record head;
+	const uint8_t *body;
+
+	while (rd_copy(&all, &head, sizeof(head)) == 0 && rd_bytes(&all, ALIGN8(head.size), &body) == 0)
+		pd_write_record(w, head.type, head.misc, body, head.size, &head.origin);
+}
+
+static void write_kernel_map(struct pd_writer *w, const struct snapshot_writer *sw)
+{
+	const struct capture_kernel *k = &sw->copy->kernel;
+	char path[64];
+
+	if (!snapshot_space_has_kernel(sw))
+		return;
+	snprintf(path, sizeof(path), "%s_stext", TRACE_FILE_KERNEL);
+	pd_write_map(w, &(struct pd_map){ .pid = UINT32_MAX,
+					  .addr = k->start,
+					  .len = k->length,
+					  .offset = k->start,
+					  .prot = PROT_READ | PROT_EXEC,
+					  .flags = 2, /* MAP_PRIVATE */
+					  .path = path });
+}
+
+static void write_sideband(struct pd_writer *w, const struct snapshot_writer *sw)
+{
+	const struct code_log *log = &sw->log;
+	const struct target *t = sw->target;
+	const struct capture_copy *c = sw->copy;
+	uint32_t pid = (uint32_t)t->pid;
+
+	for (size_t n = 0; n < c->n_threads; n++)
+		pd_write_comm(w, pid, c->threads[n].tid, c->threads[n].name, false, c->threads[n].start_ns);
+	for (size_t n = 0; n < log->n_names; n++)
+		pd_write_comm(w, pid, log->names[n].tid, log->names[n].name, false, log->names[n].time_ns);
+	for (size_t n = 0; n < log->n_maps; n++) {
+		const struct emu_record_map *m = &log->maps[n].record;
+		struct pd_map map = {
+			.pid = pid,
+			.tid = pid,
+			.addr = m->addr,
+			.len = m->len,
+			.offset = m->offset,
+			.major = m->major,
+			.minor = m->minor,
+			.inode = m->inode,
+			.prot = m->prot,
+			.flags = 2, /* MAP_PRIVATE */
+			.build_id_size = m->build_id_size,
+			.path = log->maps[n].path,
+			.time = m->head.time_ns,
+		};
+
+		memcpy(map.build_id, m->build_id, sizeof(m->build_id));
+		pd_write_map(w, &map);
+	}
+	write_kernel_map(w, sw);
+	for (size_t n = 0; n < c->n_threads; n++) {
+		const struct capture_thread *thread = &c->threads[n];
+		struct pd_aux aux = { .size = thread->size + thread->end_size,
+				      .flags = PD_AUX_RAW | (thread->wrapped ? PD_AUX_OVERWRITE : 0),
+				      .pid = pid,
+				      .tid = thread->tid,
+				      .cpu = UINT32_MAX,
+				      .time = c->monotonic };
+
+		if (thread->data)
+			pd_write_aux(w, &aux);
+	}
+	write_records(w, c);
+	for (size_t n = 0; n < c->n_rings; n++)
+		for (size_t i = 0; i < c->rings[n].n_slices; i++)
+			pd_write_aux(w, &c->rings[n].slices[i]);
+}
+
+static void write_threads(struct pd_writer *w, const struct capture_copy *c)
+{
+	for (size_t n = 0; n < c->n_threads; n++) {
+		const struct capture_thread *t = &c->threads[n];
+		struct pd_buffer buffer = {
+			.size = t->size + t->end_size, .index = (uint32_t)n, .tid = t->tid, .cpu = UINT32_MAX
+		};
+		const uint8_t *piece;
+		size_t size;
+
+		if (!t->data)
+			continue;
+		pd_write_buffer(w, &buffer);
+		for (unsigned i = 0; capture_piece(t, i, &piece, &size); i++)
+			pd_write_bytes(w, piece, size);
+	}
+}
+
+static void write_rings(struct pd_writer *w, const struct capture_copy *c)
+{
+	for (size_t n = 0; n < c->n_rings; n++) {
+		const struct capture_ring *ring = &c->rings[n];
+		struct pd_buffer buffer = { .size = ring->size,
+					    .offset = ring->from,
+					    .index = (uint32_t)n,
+					    .tid = UINT32_MAX,
+					    .cpu = ring->cpu };
+
+		pd_write_buffer(w, &buffer);
+		pd_write_bytes(w, ring->data, ring->size);
+	}
+}
+
+int trace_file_begin(int dir, const struct target *t, const struct capture_copy *c, bool recording,
+		     struct trace_file **ret)
+{
+	struct trace_file *f = calloc(1, sizeof(*f));
+	struct utsname host = { 0 };
+	struct pd_session session = { .hostname = host.nodename,
+				      .release = host.release,
+				      .arch = "aarch64",
+				      .cmdline = t->exe,
+				      .pmu_type = c->pmu_type,
+				      .pmu_config = c->pmu_config,
+				      .snapshot = !recording,
+				      .mixed = recording,
+				      .cpus = c->cpus,
+				      .n_cpus = (uint32_t)c->n_cpus,
+				      .clock = c->clock };
+	int rc;
+
+	if (!f)
+		return -ENOMEM;
+	uname(&host);
+	f->pid = (uint32_t)t->pid;
+	f->fd = openat(dir, SNAPSHOT_TRACE_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	rc = f->fd < 0 ? -errno : pd_write_begin(f->fd, &session, &f->pd);
+	if (rc < 0)
+		trace_file_free(f);
+	else
+		*ret = f;
+	return rc;
+}
+
+/* Returns the thread of a ring that has been recorded last, or NULL. */
+static struct capture_thread *last_of(const struct trace_file *f, uint32_t slot)
+{
+	return slot < f->n_slots && f->of_slot[slot] ? &f->threads[f->of_slot[slot] - 1] : NULL;
+}
+
+/* Adds a thread whose recording begins at t->from - t->lost.own. */
+static int add_thread(struct trace_file *f, const struct capture_thread *t)
+{
+	struct capture_thread *added;
+
+	if (f->n_threads == THREADS_MAX)
+		return -EMLINK;
+	if (array_reserve(f->threads, f->n_threads, &f->room) < 0)
+		return -ENOMEM;
+	if (t->slot >= f->n_slots) {
+		size_t n = MAX((size_t)t->slot + 1, 2 * f->n_slots);
+		uint32_t *slots = reallocarray(f->of_slot, n, sizeof(*slots));
+
+		if (!slots)
+			return -ENOMEM;
+		memset(slots + f->n_slots, 0, (n - f->n_slots) * sizeof(*slots));
+		f->of_slot = slots;
+		f->n_slots = n;
+	}
+	added = &f->threads[f->n_threads++];
+	f->of_slot[t->slot] = (uint32_t)f->n_threads;
+	*added = *t;
+	added->from = t->from - t->lost.own;
+	added->size = 0;
+	added->lost = (struct capture_lost){ 0 };
+	added->wrapped = added->from > 0;
+	added->data = NULL;
+	added->end_size = 0;
+	return 0;
+}
+
+static struct pd_aux slice_of(const struct trace_file *f, const struct capture_thread *thread, uint64_t time)
+{
+	return (
+	    struct pd_aux){ .flags = PD_AUX_RAW, .pid = f->pid, .tid = thread->tid, .cpu = UINT32_MAX, .time = time };
+}
+
+static uint32_t index_of(const struct trace_file *f, const struct capture_thread *thread)
+{
+	return (uint32_t)(thread - f->threads);
+}
+
+/* Records that bytes of a thread, the next ones, are lost. */
+static void write_gap(struct trace_file *f, struct capture_thread *thread, uint64_t size, uint64_t time)
+{
+	struct pd_aux aux = slice_of(f, thread, time);
+
+	if (!size)
+		return;
+	aux.offset = thread->from + thread->size + thread->lost.own;
+	aux.size = size;
+	aux.flags |= PD_AUX_GAP | (uint64_t)index_of(f, thread) << PD_AUX_INDEX_SHIFT;
+	pd_write_aux(f->pd, &aux);
+	thread->lost.own += size;
+	f->counts.lost += size;
+	f->counts.gaps++;
+}
+
+static void write_slice(struct trace_file *f, struct capture_thread *thread, const struct capture_thread *t,
+			uint64_t time)
+{
+	struct pd_aux aux = slice_of(f, thread, time);
+	struct pd_buffer buffer = {
+		.size = t->size + t->end_size, .index = index_of(f, thread), .tid = thread->tid, .cpu = UINT32_MAX
+	};
+	const uint8_t *piece;
+	size_t size;
+
+	if (!buffer.size)
+		return;
+	aux.offset = buffer.offset = thread->from + thread->size + thread->lost.own;
+	aux.size = buffer.size;
+	if (thread->size && !t->lost.own)
+		aux.flags |= PD_AUX_CONTINUES;
+	pd_write_aux(f->pd, &aux);
+	pd_write_buffer(f->pd, &buffer);
+	for (unsigned i = 0; capture_piece(t, i, &piece, &size); i++)
+		pd_write_bytes(f->pd, piece, size);
+	thread->size += buffer.size;
+	f->counts.bytes += buffer.size;
+}
+
+static int append_thread(struct trace_file *f, const struct capture_thread *t, uint64_t time)
+{
+	struct capture_thread *thread = last_of(f, t->slot);
+	uint64_t earlier = t->lost.earlier;
+	int rc = 0;
+
+	/* What threads have lost of which nothing is known is a gap of the thread that had the ring before them. */
+	if (thread && thread->serial != t->serial) {
+		write_gap(f, thread, earlier, time);
+		earlier = 0;
+		thread = NULL;
+	}
+	if (!thread) {
+		rc = add_thread(f, t);
+		thread = rc < 0 ? NULL : last_of(f, t->slot);
+	}
+	if (!thread)
+		return rc;
+	thread->end_ns = t->end_ns;
+	thread->until_ns = t->until_ns;
+	thread->written = t->written;
+	thread->instructions = t->instructions;
+	thread->truth = t->truth;
+	thread->acknowledged = t->acknowledged;
+	memcpy(thread->name, t->name, sizeof(thread->name));
+	write_gap(f, thread, earlier + t->lost.own, time);
+	write_slice(f, thread, t, time);
+	return 0;
+}
+
+int trace_file_append(struct trace_file *f, const struct capture_copy *c)
+{
+	int rc = 0;
+
+	for (size_t n = 0; n < c->n_threads && rc == 0; n++)
+		rc = append_thread(f, &c->threads[n], c->monotonic);
+	return rc < 0 ? rc : pd_write_error(f->pd);
+}
+
+/* Describes threads as they were when their recording ended, which have run on since. */
+static void cut_threads(struct trace_file *f)
+{
+	for (struct capture_thread *t = f->threads; t < f->threads + f->n_threads; t++) {
+		uint64_t to = t->from + t->size + t->lost.own;
+
+		if (t->written > to)
+			t->end_ns = 0;
+		t->until_ns = 0;
+		t->written = to;
+	}
+}
+
+int trace_file_append_last(struct trace_file *f, struct capture_copy *c, bool closed)
+{
+	int rc = closed ? pd_write_error(f->pd) : trace_file_append(f, c);
+
+	if (rc < 0)
+		return rc;
+	if (closed)
+		cut_threads(f);
+	for (size_t n = 0; n < c->n_threads; n++)
+		if (c->threads[n].data)
+			munmap(c->threads[n].data, c->threads[n].room);
+	free(c->threads);
+	c->threads = TAKE_PTR(f->threads);
+	c->n_threads = f->n_threads;
+	f->n_threads = 0;
+	return 0;
+}
+
+int trace_file_end(struct trace_file *f, const struct snapshot_writer *sw)
+{
+	const struct capture_copy *c = sw->copy;
+	int rc;
+
+	write_sideband(f->pd, sw);
+	write_threads(f->pd, c);
+	write_rings(f->pd, c);
+	pd_write_notes(f->pd, c->notes.data, c->notes.size);
+	rc = pd_write_end(f->pd);
+	return rc < 0 ? rc : fsync(f->fd) < 0 ? -errno : 0;
+}
+
+struct trace_file_counts trace_file_counts(const struct trace_file *f)
+{
+	struct trace_file_counts counts = f->counts;
+
+	counts.size = pd_write_size(f->pd);
+	return counts;
+}
+
+struct trace_file *trace_file_free(struct trace_file *f)
+{
+	if (!f)
+		return NULL;
+	pd_writer_free(f->pd);
+	closep(&f->fd);
+	free(f->threads);
+	free(f->of_slot);
+	free(f);
+	return NULL;
+}

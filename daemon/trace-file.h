@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The perf.data of a snapshot: written at once, or of a recording, piece by piece while the program runs, where slices
+ * of its threads' streams precede the other records. A part that is missing between two slices is an AUX record of its
+ * length without bytes. On one thread at a time.
+ */
+#ifndef CSIGHT_DAEMON_TRACE_FILE_H
+#define CSIGHT_DAEMON_TRACE_FILE_H
+
+#include "daemon/snapshot-writer.h"
+
+/* perf's name of the kernel among mapped files; that of its mapping ends with the symbol where it begins. */
+#define TRACE_FILE_KERNEL "[kernel.kallsyms]"
+
+struct trace_file;
+
+/* In bytes of trace. */
+struct trace_file_counts {
+	uint64_t bytes, lost;
+	uint64_t gaps; /* their number */
+	uint64_t size; /* bytes of the file so far */
+};
+
+/* Makes the file in a directory. c has the trace units and the clock. */
+int trace_file_begin(int dir, const struct target *t, const struct capture_copy *c, bool recording,
+		     struct trace_file **ret);
+
+/* Appends what was drained. -EMLINK: the program has had too many threads. */
+int trace_file_append(struct trace_file *f, const struct capture_copy *c);
+
+/*
+ * Appends the last copy, whose threads become all that were recorded, without data. closed: the copy is later than the
+ * end of the recording, and has nothing for it.
+ */
+int trace_file_append_last(struct trace_file *f, struct capture_copy *c, bool closed);
+
+/* Writes all that remains, and syncs the file. */
+int trace_file_end(struct trace_file *f, const struct snapshot_writer *sw);
+
+struct trace_file_counts trace_file_counts(const struct trace_file *f);
+
+/* Closes the file. Returns NULL. */
+struct trace_file *trace_file_free(struct trace_file *f);
+
+#endif
