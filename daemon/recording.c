@@ -18,6 +18,7 @@ enum {
 	FLUSH_MS = 1000,        /* after this time, also a little is drained */
 	CLAIM_MOST = 16 << 20,  /* bytes that are claimed at once */
 	CLAIM_LEAST = 64 << 10, /* below this, there is no room */
+	DECODE_TIMES = 6,       /* bytes that a decode may claim for one of trace: two outputs of three times as much */
 	FRAGMENT = 64 << 10,    /* bytes that are drained at least, with a limit of the rate */
 };
 
@@ -144,33 +145,37 @@ static void finish(struct recording *r)
 	r->o.ended(r->o.data);
 }
 
+/* Returns what must remain of the claim: for the end of the recording, and for its decode, which would fail without. */
+static uint64_t reserve_of(const struct recording *r)
+{
+	return r->reserve + DECODE_TIMES * r->counts.size;
+}
+
 /*
- * Claims room for the next step, beside what the end of the recording takes. Returns false if it cannot be had now;
- * the recording ends if there is none.
+ * Claims room for the next step. Returns how many bytes it may have, of those wanted; 0: none now. The recording ends
+ * if there is no room.
  */
-static bool has_room(struct recording *r, uint64_t wanted)
+static uint64_t claim_step(struct recording *r, uint64_t wanted)
 {
 	struct spool_claim *c = &r->o.snapshot->claim;
+	uint64_t need = reserve_of(r) + (1 + DECODE_TIMES) * wanted, left;
 	struct spool_refusal why = { 0 };
-	int rc = -EDQUOT;
+	int rc = c->unwritten >= need ? 0 : -EDQUOT;
 
-	if (c->unwritten >= r->reserve + wanted)
-		return true;
-	for (uint64_t more = MAX((uint64_t)CLAIM_MOST, wanted); rc < 0 && rc != -EAGAIN && more >= CLAIM_LEAST;
-	     more /= 2) {
+	for (uint64_t more = MAX((uint64_t)CLAIM_MOST, need - MIN(need, c->unwritten));
+	     rc < 0 && rc != -EAGAIN && more >= CLAIM_LEAST; more /= 2) {
 		rc = ledger_check(r->o.ledger, r->o.target->owner, LEDGER_PENDING, more, &why.limit);
 		if (rc < 0)
 			ledger_explain(&why.limit, &why.reason);
 		else
 			rc = spool_room_resize(c, c->unwritten + more, &why);
 	}
-	if (rc == -EAGAIN)
-		return false;
-	if (rc < 0 && c->unwritten <= r->reserve) {
+	left = (c->unwritten - MIN(c->unwritten, reserve_of(r))) / (1 + DECODE_TIMES);
+	if (rc < 0 && rc != -EAGAIN && !left) {
 		r->why = why.reason;
 		r->end = RECORDING_SPOOL;
 	}
-	return c->unwritten > r->reserve;
+	return MIN(wanted, left);
 }
 
 /* Returns how many bytes the next step may have; 0: none now. */
@@ -219,8 +224,8 @@ static void go_on(struct recording *r, bool now_due)
 	}
 	report(r, now);
 	size = now_due ? step_size(r, now) : 0;
-	if (size && !has_room(r, size))
-		size = 0;
+	if (size)
+		size = claim_step(r, size);
 	if (r->end) {
 		finish(r);
 		return;
@@ -229,7 +234,6 @@ static void go_on(struct recording *r, bool now_due)
 		event_add(r->timer, &pause);
 		return;
 	}
-	size = MIN(size, r->o.snapshot->claim.unwritten - r->reserve);
 	r->size = (struct capture_drain){ .most = (size_t)size, .least = flush || r->size.more ? 0 : drain_at };
 	r->working = true;
 	workqueue_submit_for(r->o.queue, &r->drain, owner_of(r));

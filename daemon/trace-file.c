@@ -279,7 +279,7 @@ static int append_thread(struct trace_file *f, const struct capture_thread *t, u
 		return rc;
 	thread->end_ns = t->end_ns;
 	thread->until_ns = t->until_ns;
-	thread->written = t->written;
+	thread->written = t->written + t->end_size;
 	thread->instructions = t->instructions;
 	thread->truth = t->truth;
 	thread->acknowledged = t->acknowledged;

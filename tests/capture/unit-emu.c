@@ -130,6 +130,121 @@ static void test_patience(void)
 	munmap(map, TOTAL);
 }
 
+/* Drains at most `most` bytes, and checks that these are the next ones of the stream: byte p of a stream is p * 7. */
+static struct capture_copy *drain(struct capture_source *s, struct capture_positions *p, size_t most)
+{
+	struct capture_drain d = { .most = most };
+	struct capture_copy *c = NULL;
+	const uint8_t *piece;
+	size_t size, wrong = 0;
+
+	CHECK_EQ(s->ops->drain(s, p, &d, &c), 0);
+	for (size_t n = 0; n < c->n_threads; n++) {
+		uint64_t at = c->threads[n].from;
+
+		for (unsigned i = 0; i < 2; i++) {
+			capture_piece(&c->threads[n], i, &piece, &size);
+			for (size_t k = 0; k < size; k++, at++)
+				wrong += piece[k] != (uint8_t)(at * 7);
+		}
+	}
+	CHECK_EQ(wrong, 0);
+	return c;
+}
+
+/* The thread of slot 0 writes up to a position. */
+static void write_to(uint64_t head)
+{
+	uint8_t *ring = map + header->rings_offset;
+
+	for (uint64_t at = head - MIN(head, (uint64_t)RING); at < head; at++)
+		ring[at % RING] = (uint8_t)(at * 7);
+	atomic_store(&slots[0].head, head);
+}
+
+static void check_drained(struct capture_copy *c, uint64_t from, uint64_t size, uint64_t own, uint64_t earlier)
+{
+	const struct capture_thread *t = c->threads;
+
+	CHECK_EQ(c->n_threads, 1);
+	if (c->n_threads) {
+		CHECK_EQ(t->from, from);
+		CHECK_EQ(t->size, size);
+		CHECK_EQ(t->lost.own, own);
+		CHECK_EQ(t->lost.earlier, earlier);
+	}
+	capture_copy_free(c);
+}
+
+static void check_nothing(struct capture_copy *c)
+{
+	CHECK_EQ(c->n_threads, 0);
+	capture_copy_free(c);
+}
+
+static void test_drain(void)
+{
+	struct capture_source *s = program();
+	struct capture_positions p = { 0 };
+
+	/* What is in the ring is the beginning. */
+	atomic_store(&slots[0].state, EMU_IDLE);
+	write_to(3 * RING + 100);
+	check_drained(drain(s, &p, 1000), 2 * RING + 100, 1000, 0, 0);
+	check_drained(drain(s, &p, RING), 2 * RING + 1100, RING - 1000, 0, 0);
+	check_nothing(drain(s, &p, RING));
+	write_to(3 * RING + 150);
+	check_drained(drain(s, &p, RING), 3 * RING + 100, 50, 0, 0);
+	/* A ring that has wrapped since, and one that may be written on. */
+	write_to(5 * RING + 160);
+	check_drained(drain(s, &p, RING), 4 * RING + 160, RING, RING + 10, 0);
+	write_to(6 * RING + 160);
+	atomic_store(&slots[0].state, EMU_RUNNING);
+	check_drained(drain(s, &p, RING), 5 * RING + 160 + 4096, RING - 4096, 4096, 0);
+	/* Another thread takes the slot over: 500 bytes of this one, and 70 and 30 of two that nothing was seen of. */
+	atomic_store(&slots[0].state, EMU_EXITED);
+	write_to(6 * RING + 660);
+	atomic_store(&slots[0].earlier, 6 * RING + 660);
+	check_nothing(drain(s, &p, RING));
+	atomic_store(&slots[0].earlier, 6 * RING + 660 + 70 + 30);
+	slots[0].serial += 3;
+	write_to(20);
+	check_drained(drain(s, &p, RING), 0, 20, 0, 600);
+	/* A program that damages its positions gets nothing recorded, and no harm is done. */
+	atomic_store(&slots[0].head, 10);
+	check_nothing(drain(s, &p, RING));
+	atomic_store(&slots[0].head, UINT64_MAX);
+	capture_copy_free(drain(s, &p, 0));
+	free(p.list);
+	s->ops->free(s);
+	munmap(map, TOTAL);
+}
+
+/* The last copy of a recording has what is behind it, and what is lost before. */
+static void test_last_copy(void)
+{
+	struct capture_source *s = program();
+	struct capture_limits limits;
+	struct capture_positions p = { 0 };
+	struct capture_copy *c = NULL;
+	uint64_t trace, log;
+
+	atomic_store(&slots[0].state, EMU_IDLE);
+	write_to(RING);
+	check_drained(drain(s, &p, RING), 0, RING, 0, 0);
+	write_to(2 * RING + 40);
+	s->ops->copy_max(s, &trace, &log);
+	limits = (struct capture_limits){ .trace = trace, .log = log, .since = &p };
+	CHECK_EQ(s->ops->copy(s, true, &limits, &c), 0);
+	check_drained(c, RING + 40, RING, 40, 0);
+	limits.closed = true;
+	CHECK_EQ(s->ops->copy(s, true, &limits, &c), 0);
+	check_drained(c, 2 * RING + 40, 0, 0, 0);
+	free(p.list);
+	s->ops->free(s);
+	munmap(map, TOTAL);
+}
+
 static void test_log(void)
 {
 	struct capture_source *s = program();
@@ -164,5 +279,7 @@ int main(void)
 	test_threads();
 	test_patience();
 	test_log();
+	test_drain();
+	test_last_copy();
 	return unit_end();
 }

@@ -121,6 +121,7 @@ static void test_parameters(void)
 		"org.csight.DisarmStanding",
 		"org.csight.ListStanding",
 		"org.csight.Snapshot",
+		"org.csight.EndRecording",
 		"org.csight.Wait",
 		"org.csight.ListSnapshots",
 		"org.csight.GetSnapshot",
@@ -155,6 +156,10 @@ static void test_parameters(void)
 		",\"parameters\":{\"rule\":{\"user\":99999999999},\"options\":1}",
 		",\"parameters\":{\"pid\":1,\"with\":[\"1\"]}",
 		",\"parameters\":{\"pid\":1,\"with\":{\"1\":1},\"trigger\":\"\"}",
+		",\"parameters\":{\"pid\":1,\"record\":1}",
+		",\"parameters\":{\"pid\":1,\"record\":{\"maxTime\":0}}",
+		",\"parameters\":{\"pid\":1,\"record\":{\"maxBytes\":\"1\",\"maxRate\":-1}}",
+		",\"parameters\":{\"pid\":1,\"record\":{},\"last\":5}",
 	};
 	static const char *const flags[] = { "", ",\"more\":true", ",\"oneway\":true",
 					     ",\"more\":false,\"upgrade\":false", ",\"upgrade\":true" };

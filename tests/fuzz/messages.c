@@ -83,6 +83,8 @@ void fuzz_seeds(void)
 	static const char *const seeds[] = {
 		"0{\"a\":[1,-2,3.5e1,true,null,{\"b\":\"\\u00e9\\ud83d\\ude00\"}],\"c\":18446744073709551615}",
 		"1{\"method\":\"org.csight.Snapshot\",\"parameters\":{\"pid\":4000},\"more\":true}",
+		"1{\"method\":\"org.csight.Snapshot\",\"parameters\":{\"pid\":4000,\"record\":{\"maxTime\":1}},"
+		"\"more\":true}",
 		"2{\"error\":\"org.csight.NotArmed\",\"parameters\":{\"pid\":1}}",
 		"2{\"continues\":true,\"parameters\":{}}",
 	};

@@ -234,6 +234,87 @@ static void test_stretch(void)
 	pd_close(f);
 }
 
+/* Writes bytes [from, to) of a thread's stream, byte p being p % 251, as a slice. */
+static void write_slice(struct pd_writer *w, uint32_t index, uint64_t from, uint64_t to, uint64_t flags)
+{
+	struct pd_aux aux = { from, to - from, PD_AUX_RAW | flags, PID, PID + index, UINT32_MAX, 1000 };
+	struct pd_buffer buffer = {
+		.size = to - from, .offset = from, .index = index, .tid = PID + index, .cpu = UINT32_MAX
+	};
+
+	pd_write_aux(w, &aux);
+	if (flags & PD_AUX_GAP)
+		return;
+	pd_write_buffer(w, &buffer);
+	for (uint64_t at = from; at < to; at++)
+		pd_write_bytes(w, &(uint8_t){ (uint8_t)(at % 251) }, 1);
+}
+
+/* True if a piece has the bytes from its offset on, read in parts of any size. */
+static bool reads_well(struct pd_file *f, const struct pd_piece *p)
+{
+	uint8_t bytes[1000];
+
+	for (size_t part = 1; part <= sizeof(bytes); part += 333)
+		for (uint64_t at = 0; at < p->size; at += part) {
+			ssize_t n = pd_read(f, p, at, bytes, part);
+
+			if (n != (ssize_t)MIN((uint64_t)part, p->size - at))
+				return false;
+			for (ssize_t i = 0; i < n; i++)
+				if (bytes[i] != (uint8_t)((p->offset + at + (uint64_t)i) % 251))
+					return false;
+		}
+	return true;
+}
+
+/* Slices of two threads in turn, with records between them; those that continue each other are one piece. */
+static void test_recording(void)
+{
+	_cleanup_close_ int fd = memfd_create("perfdata", MFD_CLOEXEC);
+	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0 } };
+	struct pd_session s = session(&cpu);
+	const struct pd_contents *c;
+	struct pd_problem problem;
+	struct pd_writer *w;
+	struct pd_file *f;
+	uint64_t at;
+
+	s.mixed = true;
+	if (!CHECK_EQ(pd_write_begin(fd, &s, &w), 0))
+		return;
+	write_slice(w, 0, 100, 1101, 0);
+	write_slice(w, 1, 0, 700, 0);
+	write_slice(w, 0, 1101, 1102, PD_AUX_CONTINUES);
+	pd_write_comm(w, PID, PID, "prog", false, 1);
+	write_slice(w, 0, 1102, 3000, PD_AUX_CONTINUES);
+	write_slice(w, 0, 3000, 5000, PD_AUX_GAP);
+	write_slice(w, 0, 5000, 5500, 0);
+	write_slice(w, 1, 700, 1400, PD_AUX_CONTINUES);
+	write_slice(w, 1, 1400, 9000, PD_AUX_GAP | 1ull << PD_AUX_INDEX_SHIFT);
+	CHECK_EQ(pd_write_end(w), 0);
+	pd_writer_free(w);
+	if (!CHECK(pd_open(fd, &f, &c, &problem) == 0 && c->n_pieces == 5 && !c->damage.cause && c->n_comms == 1))
+		return;
+	CHECK(c->pieces[0].offset == 100 && c->pieces[0].size == 2900 && c->pieces[0].lost == 0);
+	CHECK(c->pieces[1].offset == 3000 && c->pieces[1].size == 0 && c->pieces[1].lost == 2000);
+	CHECK(c->pieces[2].offset == 5000 && c->pieces[2].size == 500);
+	CHECK(c->pieces[3].index == 1 && c->pieces[3].offset == 0 && c->pieces[3].size == 1400);
+	CHECK(c->pieces[4].index == 1 && c->pieces[4].offset == 1400 && c->pieces[4].lost == 7600);
+	for (size_t i = 0; i < c->n_pieces; i++)
+		CHECK(reads_well(f, &c->pieces[i]));
+	CHECK_EQ(c->aux_unplaced, 0);
+	at = c->pieces[0].file_offset;
+	pd_close(f);
+	/* The first slice is damaged: the others still continue each other. */
+	CHECK_EQ(io_pwrite(fd, &(uint8_t){ 255 }, 1, (off_t)at + 50), 0);
+	if (!CHECK(pd_open(fd, &f, &c, &problem) == 0 && c->n_pieces == 6))
+		return;
+	CHECK(c->pieces[0].size == 0 && c->pieces[0].lost == 1001);
+	CHECK(c->pieces[1].offset == 1101 && c->pieces[1].size == 1899 && reads_well(f, &c->pieces[1]));
+	pd_close(f);
+}
+
 static void test_cut(const uint8_t *data, size_t size, uint64_t whole)
 {
 	uint64_t least = 0, silent = 0, odd = 0;
@@ -393,6 +474,7 @@ int main(int argc, char **argv)
 	test_cut(data, size, whole);
 	test_flipped(data, size, whole);
 	test_stretch();
+	test_recording();
 	/* A file without checksums may yield wrong contents, but must not crash the reader. */
 	memcpy(&end, data + size - SUMS_END, sizeof(end));
 	test_garbled(data, (size_t)end);

@@ -260,8 +260,12 @@ uint64_t emu_virtual_time(const struct emu_source *s, const struct slot_state *s
 static int copy_ring_if_room(const struct emu_source *s, uint32_t n, const struct slot_state *o,
 			     struct copying *copying, struct ring_copy *c)
 {
-	if (!c->data && copying->shares == 0)
+	const struct capture_positions *since = copying->limits->since;
+
+	if (!c->data && copying->shares == 0) {
+		c->from = c->to = since && n < since->n ? emu_continue(&since->list[n], o, o->head, &c->lost) : o->head;
 		return -ENOSPC;
+	}
 	copying->shares -= !c->data;
 	return copy_ring(s, n, o, copying, c);
 }
@@ -283,7 +287,7 @@ static int copy_stopped(const struct emu_source *s, bool alive, struct copying *
 		if (rc < 0 || slots[n].state == EMU_FREE || ended_before(s, &slots[n], &copying->window))
 			continue;
 		rc = copy_ring_if_room(s, n, &slots[n], copying, &rings[n]);
-		if (rc == 0)
+		if (rc == 0 || (rc == -ENOSPC && copying->limits->since))
 			keep_thread(s, &slots[n], alive, copying->limits, &rings[n], c);
 		if (rc == -ENOSPC) {
 			capture_note_missing(c, "thread %u was left out: it began during the copy", slots[n].tid);
