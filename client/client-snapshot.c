@@ -74,7 +74,7 @@ static void print_recording(FILE *to, const struct csight_object *r)
 		{ "spool", "there is no room in the spool" },
 		{ "daemon", "csightd ended" },
 		{ "user", "the process changed its user" },
-		{ "threads", "the process has had too many threads" },
+		{ "parts", "it has too many threads or parts" },
 	};
 	const char *end = csight_text(r, "ended"), *text = end ? end : "it goes on";
 
@@ -85,10 +85,6 @@ static void print_recording(FILE *to, const struct csight_object *r)
 		format_size((uint64_t)csight_number(r, "bytes", 0)), esc(text));
 	if (csight_text(r, "reason"))
 		fprintf(to, "  %s\n", esc(csight_text(r, "reason")));
-	if (csight_number(r, "lost", 0))
-		fprintf(to, "  lost: %s in %s, which rings had overwritten\n",
-			format_size((uint64_t)csight_number(r, "lost", 0)),
-			format_plural((uint64_t)csight_number(r, "gaps", 0), "gap"));
 }
 
 void client_print_snapshot(FILE *to, const struct csight_object *snapshot)

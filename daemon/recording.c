@@ -56,7 +56,7 @@ struct removal_work {
 static const char *const ends[] = {
 	[RECORDING_TIME] = "time",     [RECORDING_BYTES] = "bytes",       [RECORDING_REQUEST] = "request",
 	[RECORDING_TARGET] = "target", [RECORDING_DISARMED] = "disarmed", [RECORDING_USER] = "user",
-	[RECORDING_SPOOL] = "spool",   [RECORDING_DAEMON] = "daemon",     [RECORDING_THREADS] = "threads",
+	[RECORDING_SPOOL] = "spool",   [RECORDING_DAEMON] = "daemon",     [RECORDING_PARTS] = "parts",
 	[RECORDING_FAILED] = "failed",
 };
 
@@ -206,6 +206,8 @@ static enum recording_end find_end(struct recording *r, uint64_t now)
 		return RECORDING_TIME;
 	if (r->o.limits.bytes && r->counts.bytes >= r->o.limits.bytes)
 		return RECORDING_BYTES;
+	if (r->counts.full)
+		return RECORDING_PARTS;
 	return RECORDING_GOES_ON;
 }
 
@@ -252,13 +254,11 @@ static void set_pause(struct recording *r)
 	r->pause_us = MAX(MIN(wanted, (double)PAUSE_MOST_US), (double)PAUSE_LEAST_US);
 }
 
-static void fail(struct recording *r, const char *what)
+/* The positions have moved beyond what could not be written. */
+static void fail(struct recording *r)
 {
-	if (r->end)
-		return;
-	r->end = r->rc == -EMLINK ? RECORDING_THREADS : RECORDING_FAILED;
-	reason_set(&r->why, r->rc, "%s: %s", what,
-		   r->rc == -EMLINK ? "the process has had too many threads" : strerror(-r->rc));
+	r->end = RECORDING_FAILED;
+	reason_set(&r->why, r->rc, "cannot write to the spool: %s", strerror(-r->rc));
 }
 
 static void drain_ran(struct work *w)
@@ -269,8 +269,8 @@ static void drain_ran(struct work *w)
 	r->working = false;
 	r->o.target->cost_ns += r->cost_ns;
 	set_pause(r);
+	/* Memory is short: what is in the rings is drained later, and if it is overwritten, a gap. */
 	if (r->rc < 0) {
-		fail(r, "cannot read the rings");
 		go_on(r, false);
 		return;
 	}
@@ -303,7 +303,7 @@ static void write_ran(struct work *w)
 		r->counts = trace_file_counts(r->file);
 	spool_room_wrote(&r->o.snapshot->claim, r->counts.size - before);
 	if (r->rc < 0)
-		fail(r, "cannot write to the spool");
+		fail(r);
 	go_on(r, r->size.more);
 }
 
@@ -348,7 +348,12 @@ const struct capture_positions *recording_positions(const struct recording *r)
 bool recording_closed(const struct recording *r)
 {
 	return r->end == RECORDING_BYTES || r->end == RECORDING_USER || r->end == RECORDING_SPOOL ||
-	       r->end == RECORDING_THREADS || r->end == RECORDING_FAILED;
+	       r->end == RECORDING_FAILED;
+}
+
+uint64_t recording_memory(const struct recording *r)
+{
+	return RECORDING_STEP + r->counts.memory;
 }
 
 uint64_t recording_log(const struct recording *r)

@@ -28,7 +28,7 @@ enum recording_end {
 	RECORDING_USER,     /* the process has changed its user */
 	RECORDING_SPOOL,    /* no room in the spool */
 	RECORDING_DAEMON,   /* csightd ends */
-	RECORDING_THREADS,  /* the process has had too many threads */
+	RECORDING_PARTS,    /* too many threads, or slices of their streams */
 	RECORDING_FAILED,   /* the trace cannot be read or written */
 };
 
@@ -55,6 +55,9 @@ int recording_begin(const struct recording_options *options, struct recording **
 
 /* Ends a recording, unless it is ending; ended() is called at once, or after the step that is under way. */
 void recording_end(struct recording *r, enum recording_end why);
+
+/* Returns the bytes that it takes in memory. */
+uint64_t recording_memory(const struct recording *r);
 
 /* Of one that has ended. closed: no trace that is later belongs to it. log: bytes of the log that do. */
 const struct capture_positions *recording_positions(const struct recording *r);

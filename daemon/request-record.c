@@ -10,6 +10,7 @@ static void on_progress(void *data)
 {
 	struct snapshot_request *r = data;
 
+	ledger_settle(&r->memory, recording_memory(r->recording) + REQUEST_COPY_EXTRA);
 	r->options.recording(r->options.data, r->snapshot);
 }
 

@@ -15,7 +15,8 @@
 #include "lib/base/util.h"
 #include "lib/perfdata/write.h"
 
-enum { THREADS_MAX = 1 << 16 };
+/* What a recording takes in memory until its end is bounded: 32 bytes for each slice, in the index and the sums. */
+enum { THREADS_MAX = 1 << 16, SLICES_MAX = 1 << 20, SLICE_MEMORY = 32 };
 
 struct trace_file {
 	int fd;
@@ -26,6 +27,7 @@ struct trace_file {
 	size_t n_threads, room;
 	uint32_t *of_slot;
 	size_t n_slots;
+	size_t n_slices;
 	struct trace_file_counts counts;
 };
 
@@ -182,8 +184,6 @@ static int add_thread(struct trace_file *f, const struct capture_thread *t)
 {
 	struct capture_thread *added;
 
-	if (f->n_threads == THREADS_MAX)
-		return -EMLINK;
 	if (array_reserve(f->threads, f->n_threads, &f->room) < 0)
 		return -ENOMEM;
 	if (t->slot >= f->n_slots) {
@@ -257,6 +257,7 @@ static void write_slice(struct trace_file *f, struct capture_thread *thread, con
 		pd_write_bytes(f->pd, piece, size);
 	thread->size += buffer.size;
 	f->counts.bytes += buffer.size;
+	f->n_slices++;
 }
 
 static int append_thread(struct trace_file *f, const struct capture_thread *t, uint64_t time)
@@ -347,6 +348,8 @@ struct trace_file_counts trace_file_counts(const struct trace_file *f)
 	struct trace_file_counts counts = f->counts;
 
 	counts.size = pd_write_size(f->pd);
+	counts.full = f->n_slices >= SLICES_MAX || f->n_threads >= THREADS_MAX;
+	counts.memory = f->n_slices * SLICE_MEMORY + f->room * sizeof(*f->threads);
 	return counts;
 }
 

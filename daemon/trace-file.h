@@ -17,15 +17,17 @@ struct trace_file;
 /* In bytes of trace. */
 struct trace_file_counts {
 	uint64_t bytes, lost;
-	uint64_t gaps; /* their number */
-	uint64_t size; /* bytes of the file so far */
+	uint64_t gaps;   /* their number */
+	uint64_t size;   /* bytes of the file so far */
+	uint64_t memory; /* bytes in memory */
+	bool full;       /* it has as many threads, or slices of their streams, as it may have */
 };
 
 /* Makes the file in a directory. c has the trace units and the clock. */
 int trace_file_begin(int dir, const struct target *t, const struct capture_copy *c, bool recording,
 		     struct trace_file **ret);
 
-/* Appends what was drained. -EMLINK: the program has had too many threads. */
+/* Appends what was drained. */
 int trace_file_append(struct trace_file *f, const struct capture_copy *c);
 
 /*

@@ -142,7 +142,8 @@ static int drain_slots(const struct emu_source *s, const struct slot_state *slot
 		if (!drain->most)
 			p->next = n;
 	}
-	return rc;
+	/* The positions of the rings that were drained have moved. */
+	return c->n_threads ? 0 : rc;
 }
 
 static int drain_into(const struct emu_source *s, struct capture_positions *p, struct capture_drain *drain,
