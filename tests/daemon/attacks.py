@@ -12,7 +12,7 @@ A program that attacks registers as csight-etm.so does (lib/emu/ring.h), with me
 import array, ctypes, errno, fcntl, json, mmap, os, select, signal, socket, struct, sys, threading, time
 
 ATTACKER, VICTIM = 61001, 61002
-MAGIC, VERSION = 0x00314d4554455343, 3
+MAGIC, VERSION = 0x00314d4554455343, 4
 HELLO, WELCOME, FILE, HITS = 1, 2, 3, 4
 SLOT = struct.Struct("<4I16s8Q24x")
 RUNNING, IDLE = 1, 2
@@ -77,9 +77,9 @@ def record_map(path, file=0, inode=1, time_ns=0, addr=1 << 20):
 
 
 # Of struct emu_header, by version; of struct emu_watching.
-HEAD_SIZES = {1: 8360, 2: 8376, 3: 8384}
+HEAD_SIZES = {1: 8360, 2: 8376, 3: 8384, 4: 8384}
 WATCHING_SIZE = 119840
-# In struct emu_watching behind the header of version 3: the number of hits, and the ring of them.
+# In struct emu_watching behind the header of version 3 or later: the number of hits, and the ring of them.
 N_HITS = 8384 + 16 + 512 + 64 * 48 + 8 + 64 * 24
 HIT, HITS_MAX = struct.Struct("<QIIIIQQQII"), 2048
 
@@ -102,7 +102,7 @@ def map_file(fd, access=mmap.PROT_READ, flags=mmap.MAP_SHARED):
 class Program:
     """A program with rings. Its layout is that of struct emu_header, of versions 1 and 2 as well, to attack earlier builds."""
 
-    def __init__(self, path, threads=1, rings=4, ring_size=64 << 10, slot_size=120, log=b"", log_size=None, state=IDLE,
+    def __init__(self, path, threads=1, rings=4, ring_size=64 << 10, slot_size=128, log=b"", log_size=None, state=IDLE,
                  bytes_each=64, version=VERSION):
         self.path, self.version = path + ".emu", version
         head = HEAD_SIZES[version]
@@ -152,7 +152,7 @@ class Program:
 
 def version_of(path):
     """The version of the rings that this csightd accepts."""
-    for version in (3, 2, 1):
+    for version in (4, 3, 2, 1):
         pid = os.fork()
         if pid == 0:
             os._exit(0 if Program(path, version=version).hello() == 0 else 1)
@@ -281,7 +281,7 @@ class Attack:
 
     def lists(self, ready):
         """Lists of programs with many threads, in memory that is sparse."""
-        size = 4080 if self.version == 1 else 120
+        size = 4080 if self.version == 1 else 128
         n = self.programs(64, rings=4096, slot_size=size, threads=16) + self.programs(16, rings=4096, threads=4096, bytes_each=1)
         before = time.monotonic()
         got = call(self.path, "ListTargets")
