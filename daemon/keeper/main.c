@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * csight-keeper opens and maps perf events for csightd and keeps them when csightd ends: the kernel frees a ring with
- * its last mapping. While no csightd is connected it reads the rings of records, which would overflow, into memory. It
- * looks into nothing that it keeps, and has one client at a time, of its own user.
+ * csight-keeper maps perf events for csightd, opens those that are of no process, and keeps all of them when csightd
+ * ends: the kernel frees a ring with its last mapping. While no csightd is connected it reads the rings of records,
+ * which would overflow, into memory. It looks into nothing that it keeps, and has one client at a time, of its own
+ * user.
  */
 #include "config.h"
 
