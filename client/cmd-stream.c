@@ -233,7 +233,7 @@ static int stream_run(struct client *c)
 const struct verb cmd_stream = {
 	.name = "stream",
 	.arguments = "--pid N | PATTERN | --end ID",
-	.summary = "record a process without a gap until it is ended",
+	.summary = "record a process for as long as it runs",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = options,
 	.run = stream_run,

@@ -200,6 +200,20 @@ void request_copy_at_end(struct snapshot_request *r)
 		request_fail(r, REQUEST_FAILED, REQUEST_ENDING);
 }
 
+/* The copy may fail at once, which ends the request. Returns false if it must continue to wait. */
+static bool begin_admitted(struct snapshot_request *r)
+{
+	if (request_copy(r) == 0)
+		return true;
+	if (!r->recorded) {
+		request_fail(r, REQUEST_FAILED, "too many operations wait for this process");
+		return true;
+	}
+	r->waits = true;
+	ledger_return(&r->memory);
+	return false;
+}
+
 /* Begins the copy, or the recording, of a request that waits. Returns false if it must continue to wait. */
 static bool admit_request(struct snapshot_request *r)
 {
@@ -217,12 +231,8 @@ static bool admit_request(struct snapshot_request *r)
 		request_fail(r, REQUEST_FAILED, why.reason.text);
 	} else if (r->options.records && !r->recorded) {
 		request_record(r);
-	} else if (request_copy(r) < 0 && r->recorded) {
-		r->waits = true;
-		ledger_return(&r->memory);
-		return false;
-	} else if (!r->admitted) {
-		request_fail(r, REQUEST_FAILED, "too many operations wait for this process");
+	} else {
+		return begin_admitted(r);
 	}
 	return true;
 }
@@ -377,11 +387,15 @@ void request_list_end_recordings(struct request_list *list)
 {
 	struct snapshot_request *r, *next;
 
+	/* No other request is admitted meanwhile: that could end the next one. */
+	list->admitting = true;
 	for (r = TAILQ_FIRST(&list->all); r; r = next) {
 		next = TAILQ_NEXT(r, link);
 		if (r->recording)
 			recording_end(r->recording, RECORDING_DAEMON);
 	}
+	list->admitting = false;
+	request_admit_all(list);
 }
 
 bool request_list_end_recording(struct request_list *list, const struct snapshot *s)

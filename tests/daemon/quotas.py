@@ -53,6 +53,12 @@ def settled(path, seconds=60):
     return False
 
 
+def server_of(daemon):
+    """The process of csight-decode's server."""
+    with open("/proc/%d/task/%d/children" % (daemon, daemon)) as f:
+        return int(f.read().split()[0])
+
+
 def used(path, uid, resource):
     for u in call_as(uid, path, "Status")["parameters"]["use"]:
         if u["resource"] == resource:
@@ -146,8 +152,7 @@ def case_refused(path, daemon, spool, config):
     """A decode of Anna gets no room, since her quota is used up, while one of Bert runs and one of Carl waits."""
     uids = [BERT, ANNA, CARL]
     ps = [program(path, uid, rings=1, ring_size=MiB, bytes_each=64 << 10) for uid in uids]
-    with open("/proc/%d/task/%d/children" % (daemon, daemon)) as f:
-        server = int(f.read().split()[0])
+    server = server_of(daemon)
     os.kill(server, signal.SIGSTOP)
     try:
         errors = [call_as(uid, path, "Snapshot", {"pid": p["pid"], "noWait": True}).get("error")
@@ -172,8 +177,7 @@ def case_slow(path, daemon, spool):
     """Decodes of Anna, Bert and Carl do not end, and there is place for one. Anna has two."""
     uids = [ANNA, BERT, CARL]
     ps = [program(path, uid, rings=1, ring_size=MiB, bytes_each=64 << 10) for uid in uids]
-    with open("/proc/%d/task/%d/children" % (daemon, daemon)) as f:
-        server = int(f.read().split()[0])
+    server = server_of(daemon)
     os.kill(server, signal.SIGSTOP)
     try:
         errors = [call_as(uids[n], path, "Snapshot", {"pid": ps[n][1]["pid"], "noWait": True}).get("error")
@@ -212,8 +216,7 @@ def case_removed(path, daemon, spool):
 def case_waiting(path, daemon, spool):
     """Anna takes snapshots until one waits for the room that her decodes have, which stand still."""
     a, anna = program(path, ANNA, rings=1, ring_size=4 * MiB, bytes_each=4 * MiB)
-    with open("/proc/%d/task/%d/children" % (daemon, daemon)) as f:
-        server = int(f.read().split()[0])
+    server = server_of(daemon)
     os.kill(server, signal.SIGSTOP)
     phases, reply = [], {}
     try:
