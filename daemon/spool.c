@@ -17,6 +17,7 @@
 enum {
 	JSON_MAX = 64 << 20,
 	AGE_SECONDS = 60,
+	EXPIRED_MAX = 256,   /* snapshots that are removed for their age in one turn of the loop */
 	REMOVE_ATTEMPTS = 3, /* if descriptors or memory are short */
 	REMOVE_PAUSE_US = 50000,
 };
@@ -127,13 +128,16 @@ static void on_age(evutil_socket_t fd, short what, void *data)
 	struct spool *s = data;
 	uint64_t now = now_ns(CLOCK_REALTIME), age = s->o.max_age * 1000000000u;
 	struct snapshot *snapshot, *next;
+	unsigned n = 0;
 
-	for (snapshot = s->o.max_age ? TAILQ_FIRST(&s->list) : NULL; snapshot; snapshot = next) {
+	for (snapshot = s->o.max_age ? TAILQ_FIRST(&s->list) : NULL; snapshot && n < EXPIRED_MAX; snapshot = next) {
 		next = TAILQ_NEXT(snapshot, link);
 		if (snapshot->state < SNAPSHOT_READY || snapshot->kept || snapshot->time + age > now)
 			continue;
-		spool_expire(s, snapshot, "spool-max-age");
+		n += spool_expire(s, snapshot, "spool-max-age");
 	}
+	if (n == EXPIRED_MAX)
+		event_active(s->age, EV_TIMEOUT, 1);
 }
 
 static void list_snapshot(struct spool *s, const char *id)
