@@ -15,6 +15,7 @@ struct decode_images {
 	unsigned refs; /* the owner's, and one for each file that is being opened */
 	struct decode_images_options o;
 	char opener[SOCKET_MAX]; /* a copy for other threads */
+	bool asked;              /* without an answer so far: a decoder sends one request at a time */
 	bool ended;
 };
 
@@ -34,6 +35,7 @@ int decode_images_new(const struct decode_images_options *options, struct decode
 
 static void answer(struct decode_images *i, uint32_t index, int fd, const char *reason)
 {
+	i->asked = false;
 	if (!i->ended)
 		i->o.answer(i->o.data, index, fd, reason);
 }
@@ -195,17 +197,20 @@ static bool ask_debug(struct decode_images *i, const struct decoder_event *e)
 	return true;
 }
 
-void decode_images_ask(struct decode_images *i, const struct decoder_event *e)
+int decode_images_ask(struct decode_images *i, const struct decoder_event *e)
 {
 	const struct snapshot *s = i->o.snapshot;
 	const char *text;
 	json_object *image;
 	size_t n = 0;
 
+	if (i->asked)
+		return -EBADMSG;
+	i->asked = true;
 	if (e->path && e->debug) {
 		if (!ask_debug(i, e))
 			answer(i, e->index, -1, "there is no such file");
-		return;
+		return 0;
 	}
 	/* The only candidate is the file that was mapped. */
 	image = e->attempt ? NULL : decoder_find_image(i->o.info, e, &n);
@@ -222,4 +227,5 @@ void decode_images_ask(struct decode_images *i, const struct decoder_event *e)
 	} else if (!open_by_path(i, e->index, image)) {
 		answer(i, e->index, -1, "its record in snapshot.json is damaged");
 	}
+	return 0;
 }

@@ -31,8 +31,11 @@ struct decode_images_options {
 
 int decode_images_new(const struct decode_images_options *options, struct decode_images **ret);
 
-/* Finds the image that a request of type DECODER_IMAGE names; answer() follows. */
-void decode_images_ask(struct decode_images *i, const struct decoder_event *e);
+/*
+ * Finds the image that a request of type DECODER_IMAGE names; answer() follows. -EBADMSG: the last request has no
+ * answer yet, so that this is no decoder of ours.
+ */
+int decode_images_ask(struct decode_images *i, const struct decoder_event *e);
 
 /* Ends the requests: no answer follows. i may be NULL. */
 void decode_images_end(struct decode_images *i);

@@ -175,6 +175,33 @@ static void fail_decode(struct job *job, const char *reason)
 			 (unsigned long long)written >> 10, reason ? reason : "no reason given");
 }
 
+/* The child must end; then check_end() concludes the job, with the reason of its failure. */
+static void job_kill(struct job *job)
+{
+	struct timeval limit = { KILL_SECONDS, 0 };
+
+	job->killed = true;
+	decode_server_kill_job(job->jobs->decoder, job->id);
+	event_add(job->timer, &limit);
+}
+
+/* The child sends no more, or something invalid: rc. */
+static void close_job(struct job *job, int rc)
+{
+	const struct timeval limit = { CLOSED_SECONDS, 0 };
+
+	job->closed = true;
+	event_free(job->event);
+	job->event = NULL;
+	if (rc != -EPIPE && rc != -ECONNRESET)
+		job_fail(job, true, "cannot read a message of csight-decode: %s",
+			 rc == -EBADMSG ? "it is invalid" : strerror(-rc));
+	/* The child may wait for a reply, or be about to end. */
+	if (!job->child_ended)
+		event_add(job->timer, &limit);
+	check_end(job);
+}
+
 static void handle_event(struct job *job, struct decoder_event *e)
 {
 	struct snapshot *s = job->snapshot;
@@ -183,7 +210,8 @@ static void handle_event(struct job *job, struct decoder_event *e)
 
 	switch (e->type) {
 	case DECODER_IMAGE:
-		decode_images_ask(job->images, e);
+		if (decode_images_ask(job->images, e) < 0)
+			close_job(job, -EBADMSG);
 		break;
 	case DECODER_FILE:
 		/* A perf.data consists of one file. */
@@ -214,33 +242,6 @@ static void handle_event(struct job *job, struct decoder_event *e)
 		fail_decode(job, e->reason);
 		break;
 	}
-}
-
-/* The child must end; then check_end() concludes the job, with the reason of its failure. */
-static void job_kill(struct job *job)
-{
-	struct timeval limit = { KILL_SECONDS, 0 };
-
-	job->killed = true;
-	decode_server_kill_job(job->jobs->decoder, job->id);
-	event_add(job->timer, &limit);
-}
-
-/* The child sends no more, or something invalid: rc. */
-static void close_job(struct job *job, int rc)
-{
-	const struct timeval limit = { CLOSED_SECONDS, 0 };
-
-	job->closed = true;
-	event_free(job->event);
-	job->event = NULL;
-	if (rc != -EPIPE && rc != -ECONNRESET)
-		job_fail(job, true, "cannot read a message of csight-decode: %s",
-			 rc == -EBADMSG ? "it is invalid" : strerror(-rc));
-	/* The child may wait for a reply, or be about to end. */
-	if (!job->child_ended)
-		event_add(job->timer, &limit);
-	check_end(job);
 }
 
 /* Handles one message, so that a child that sends without end does not block the loop: the event comes again. */

@@ -4,7 +4,8 @@
  *
  * usage: image-of UID [?]PATH...      with ?: without a look at the file, which may block
  *
- * Prints a line for each: opened, or the reason why not.
+ * Prints a line for each: opened, or the reason why not. Exits with 1 if a second request is accepted before the answer
+ * to the first.
  */
 #include "config.h"
 
@@ -15,9 +16,11 @@
 #include "daemon/decode-images.h"
 
 static struct event_base *base;
+static bool answered;
 
 static void on_answer(void *data, uint32_t index, int fd, const char *reason)
 {
+	answered = true;
 	printf("%s\n", fd >= 0 ? "opened" : reason);
 	event_base_loopexit(base, NULL);
 }
@@ -60,7 +63,9 @@ int main(int argc, char **argv)
 	for (int n = 2; n < argc; n++) {
 		struct decoder_event e = { .type = DECODER_IMAGE, .path = argv[n] + (argv[n][0] == '?') };
 
-		decode_images_ask(images, &e);
+		answered = false;
+		if (decode_images_ask(images, &e) < 0 || (!answered && decode_images_ask(images, &e) != -EBADMSG))
+			_exit(1);
 		event_base_dispatch(base);
 	}
 	decode_images_end(images);
