@@ -18,6 +18,7 @@
 #include "lib/base/hex.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
+#include "lib/base/nowait.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 #include "lib/perfdata/sums.h"
@@ -62,7 +63,7 @@ struct target_file *snapshot_writer_file(const struct snapshot_writer *sw, uint3
 	return NULL;
 }
 
-/* Copies a file to path, which is code/NAME in dir. */
+/* Copies a file to path, which is code/NAME in dir. -EBUSY: a program keeps its lock. */
 static int copy_file(int dir, const char *path, int from, uint64_t size)
 {
 	_cleanup_close_ int to = -1;
@@ -75,11 +76,14 @@ static int copy_file(int dir, const char *path, int from, uint64_t size)
 		return -errno;
 	while (at < size) {
 		char buffer[64 << 10];
-		ssize_t got = pread(from, buffer, MIN(sizeof(buffer), size - at), (off_t)at);
+		ssize_t got = nowait_pread(from, buffer, MIN(sizeof(buffer), size - at), (off_t)at);
 		int rc;
 
-		if (got < 0)
-			return -errno;
+		if (got < 0) {
+			rc = -errno;
+			unlinkat(dir, path, 0);
+			return rc;
+		}
 		if (got == 0)
 			break;
 		rc = io_write(to, buffer, (size_t)got);
@@ -88,6 +92,15 @@ static int copy_file(int dir, const char *path, int from, uint64_t size)
 		at += (uint64_t)got;
 	}
 	return fsync(to) < 0 ? -errno : 0;
+}
+
+/* As copy_file(). After a locked file no other one is waited for. */
+static int copy_user_file(struct snapshot_writer *sw, int dir, const char *path, int from, uint64_t size)
+{
+	int rc = sw->locked ? -EBUSY : copy_file(dir, path, from, size);
+
+	sw->locked |= rc == -EBUSY;
+	return rc;
 }
 
 static void add_build_id(json_object *o, const uint8_t *id, size_t size)
@@ -130,14 +143,16 @@ static int add_image(struct snapshot_writer *sw, int dir, const struct code_imag
 			add_missing(sw, "%s: deleted, and too large or too slow to be copied", image->path);
 		} else {
 			snprintf(text, sizeof(text), "code/%zu", n);
-			rc = copy_file(dir, text, file->fd, id.size);
+			rc = copy_user_file(sw, dir, text, file->fd, id.size);
 			*copied += id.size;
-			json_add_str(o, "file", text);
+			json_add_str(o, rc == -EBUSY ? "missing" : "file", rc == -EBUSY ? "deleted, and locked" : text);
+			if (rc == -EBUSY)
+				add_missing(sw, "%s: deleted, and locked by a program", image->path);
 		}
 	}
 	sw->image_files[sw->n_images++] = file;
 	json_array_add(images, o);
-	return rc;
+	return rc == -EBUSY ? 0 : rc;
 }
 
 /* Copies the perf map, which names generated code, as an image, so that the decoder requests it like one. */
@@ -149,17 +164,19 @@ static int add_perf_map(struct snapshot_writer *sw, int dir, json_object *spec, 
 	uint64_t size;
 	int rc = perf_map_open(sw->target, sw->account, &fd, &size);
 
+	if (rc == 0) {
+		rc = copy_user_file(sw, dir, copy, fd, size);
+		if (rc < 0 && rc != -EBUSY)
+			return rc;
+	}
 	if (rc < 0) {
 		if (rc == -EPERM || rc == -EFBIG || rc == -ETIMEDOUT || rc == -EBUSY)
 			add_missing(sw, "cannot copy its perf map: %s",
 				    rc == -EFBIG   ? "it is too large"
 				    : rc == -EPERM ? "it belongs to another user"
-						   : "its user held the lock of a directory or an address space");
+						   : "its user held the lock of a file, directory or address space");
 		return 0;
 	}
-	rc = copy_file(dir, copy, fd, size);
-	if (rc < 0)
-		return rc;
 	o = json_object_new_object();
 	json_add_str(o, "path", "//perf-map");
 	json_add_str(o, "file", copy);
@@ -361,9 +378,11 @@ static int write_jitdump(struct snapshot_writer *sw, int dir)
 
 	if (j->fd < 0)
 		return 0;
-	rc = copy_file(dir, copy, j->fd, MIN(j->size, (uint64_t)SNAPSHOT_JITDUMP_MAX));
+	rc = copy_user_file(sw, dir, copy, j->fd, MIN(j->size, (uint64_t)SNAPSHOT_JITDUMP_MAX));
+	if (rc == -EBUSY)
+		add_missing(sw, "cannot copy the program's jitdump: a program keeps its lock");
 	if (rc < 0)
-		return rc;
+		return rc == -EBUSY ? 0 : rc;
 	fd = openat(dir, copy, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;

@@ -47,6 +47,7 @@ struct filter_rule {
 
 /* Ordered by frequency: the filter compares each system call with the rules from the first one on. */
 static const struct filter_rule rules[] = {
+	ANY_ARGUMENTS(SYS_preadv2),
 	ANY_ARGUMENTS(SYS_pread64),
 	ANY_ARGUMENTS(SYS_pwrite64),
 	ANY_ARGUMENTS(SYS_write),
@@ -71,6 +72,7 @@ static const struct filter_rule rules[] = {
 	{ SYS_fcntl, 1, ~0u, F_DUPFD_CLOEXEC },
 	ANY_ARGUMENTS(SYS_close),
 	ANY_ARGUMENTS(SYS_clock_gettime),
+	ANY_ARGUMENTS(SYS_clock_nanosleep),
 	ANY_ARGUMENTS(SYS_gettimeofday),
 	ANY_ARGUMENTS(SYS_getrandom),
 	ANY_ARGUMENTS(SYS_sysinfo),

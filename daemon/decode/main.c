@@ -6,9 +6,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/decode/server.h"
+#include "lib/base/nowait.h"
 #include "lib/etm/engine.h"
+
+/*
+ * In place of the C library's, for libelf, too: a job whose file is locked could not be killed, and the server of all
+ * jobs would be.
+ */
+__attribute__((visibility("default"))) ssize_t pread(int fd, void *ret, size_t size, off_t at)
+{
+	return nowait_pread(fd, ret, size, at);
+}
 
 static void print_usage(FILE *to)
 {

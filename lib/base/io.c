@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "lib/base/io.h"
+#include "lib/base/nowait.h"
 #include "lib/base/util.h"
 
 int io_write(int fd, const void *data, size_t size)
@@ -140,7 +141,8 @@ bool io_is_elf(int fd)
 {
 	char start[4];
 
-	return io_pread(fd, start, sizeof(start), 0) == sizeof(start) && memcmp(start, "\177ELF", sizeof(start)) == 0;
+	return nowait_pread(fd, start, sizeof(start), 0) == sizeof(start) &&
+	       memcmp(start, "\177ELF", sizeof(start)) == 0;
 }
 
 int io_read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *ret_size)

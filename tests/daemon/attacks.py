@@ -463,6 +463,38 @@ class Attack:
         ready({})
         signal.pause()
 
+    def read_locked(self, ready):
+        """An image and a perf map on XFS whose locks are kept, by writes from memory of a file system that does not answer."""
+        Silent(self.device, self.where, {Silent.READ})
+        silent = map_file(os.open(self.where + "/file", os.O_RDONLY))
+        xfs = self.where + ".xfs"
+
+        def lock(path):
+            with open("/bin/true", "rb") as f, open(path, "wb") as to:
+                to.write(f.read())
+            fd = os.open(path, os.O_RDWR)
+            if os.fork() == 0:
+                libc.prctl(1, signal.SIGKILL, 0, 0, 0)
+                libc.pwrite(fd, silent, 8, 8)
+                os._exit(0)
+            return os.open(path, os.O_RDONLY)
+
+        def then(p):
+            libc.unshare(0x20000)
+            libc.mount(xfs.encode(), b"/tmp", None, 0x1000, None)
+            p.send(FILE, 1, lock("/tmp/image"))
+            lock("/tmp/perf-%d.map" % os.getpid())
+            time.sleep(0.2)
+            os.write(w, b"x")
+        r, w = os.pipe()
+        code = struct.pack("<2I3Q4s4x", 2, 40, 0, 1 << 20, 4, b"code")
+        pid = self.program(log=code + record_map("/tmp/image", file=1), then=then)[0]
+        os.read(r, 1)
+        got = call(self.path, "Snapshot", {"pid": pid}, 30)
+        snapshot = got.get("parameters", {}).get("snapshot", {})
+        ready({"state": snapshot.get("state"), "missing": snapshot.get("missing")})
+        signal.pause()
+
     def fuse_flood(self, ready):
         """The same, as many as the daemon has descriptors."""
         Silent(self.device, self.where, {Silent.FLUSH})
