@@ -41,6 +41,7 @@ struct pd_file {
 	struct event *events;
 	size_t n_events;
 	struct buf lists[LISTS];
+	size_t last_record; /* 1 + the index in RECORDS of the record that has just been read; 0: it was another one */
 	struct pd_pieces pieces;
 	/*
 	 * Chains of each process's code mappings, latest first: heads has the first by hash of the process, and LINKS

@@ -21,6 +21,7 @@ static int compare_buffers(const void *left, const void *right)
 	const struct pd_aux_buffer *a = left, *b = right;
 	int c = compare_places(a, b);
 
+	c = c ? c : COMPARE(a->record, b->record);
 	return c ? c : COMPARE(a->order, b->order);
 }
 
@@ -75,6 +76,30 @@ static size_t drop_repeated(struct pd_aux_record *records, size_t n)
 	if (kept)
 		qsort(records, kept, sizeof(*records), compare_order);
 	return kept;
+}
+
+/*
+ * Returns the buffer that directly follows the record, if it begins with the slice, or NULL: where slices are written
+ * while the program runs, threads that reused one tid have many buffers with the same offsets.
+ */
+static struct pd_aux_buffer *find_next(struct pd_aux_buffer *buffers, size_t n, const struct pd_aux_record *r)
+{
+	struct pd_aux_buffer key = {
+		.cpu = r->origin.cpu, .tid = r->origin.tid, .offset = r->offset, .record = r->order + 1
+	};
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_buffers(&buffers[middle], &key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == n || buffers[low].record != key.record || compare_places(&buffers[low], &key) != 0)
+		return NULL;
+	return r->size <= buffers[low].size ? &buffers[low] : NULL;
 }
 
 /* Returns the last buffer of the CPU or thread that begins at or before the slice and contains it, or NULL. */
@@ -204,7 +229,9 @@ static void place_record(struct pd_pieces *to, const struct pd_aux_record *r, st
 	/* In overwrite mode the offset of a record is the end of its slice. */
 	if (r->flags & PD_AUX_OVERWRITE)
 		offset -= MIN(r->size, offset);
-	b = find_buffer(buffers, n, UINT32_MAX, r->origin.tid, offset, r->size);
+	b = r->flags & PD_AUX_OVERWRITE ? NULL : find_next(buffers, n, r);
+	if (!b)
+		b = find_buffer(buffers, n, UINT32_MAX, r->origin.tid, offset, r->size);
 	if (!b && r->origin.cpu != UINT32_MAX)
 		b = find_buffer(buffers, n, r->origin.cpu, 0, offset, r->size);
 	if (b) {

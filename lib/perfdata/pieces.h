@@ -19,6 +19,7 @@ struct pd_aux_buffer {
 	uint64_t offset, size;
 	uint64_t file_offset;
 	size_t order;
+	size_t record;     /* 1 + the order of the AUX record of its beginning directly before it; 0: there is none */
 	size_t first_free; /* in the first of several buffers with the same position: how many of them are in use */
 };
 

@@ -210,6 +210,7 @@ static int read_records(struct pd_file *f, struct pd_problem *p)
 			rc = pd_on_auxtrace(f, &body, at + size, &trace);
 		else
 			rc = pd_on_record(f, type, misc, &body);
+		f->last_record = type == PD_REC_AUX ? f->lists[RECORDS].size / sizeof(struct pd_aux_record) : 0;
 		if (rc == -EOPNOTSUPP)
 			return set_problem(p, at, "the trace is not CoreSight trace");
 		if (rc == -ENOMEM)

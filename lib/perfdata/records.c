@@ -215,12 +215,18 @@ static int on_auxtrace_info(struct pd_file *f, struct reader *r)
 
 int pd_on_auxtrace(struct pd_file *f, struct reader *r, uint64_t file_offset, uint64_t *ret_size)
 {
-	struct pd_aux_buffer b = { .file_offset = file_offset, .order = f->lists[BUFFERS].size / sizeof(b) };
+	struct pd_aux_buffer b = { .file_offset = file_offset,
+				   .order = f->lists[BUFFERS].size / sizeof(b),
+				   .record = f->last_record };
+	const struct pd_aux_record *a;
 	uint64_t reference;
 
 	if (rd_u64(r, &b.size) < 0 || rd_u64(r, &b.offset) < 0 || rd_u64(r, &reference) < 0 ||
 	    rd_u32(r, &b.index) < 0 || rd_u32(r, &b.tid) < 0 || rd_u32(r, &b.cpu) < 0)
 		return -EBADMSG;
+	a = b.record ? (const struct pd_aux_record *)f->lists[RECORDS].data + b.record - 1 : NULL;
+	if (a && (a->origin.cpu != b.cpu || a->origin.tid != b.tid || a->offset != b.offset))
+		b.record = 0;
 	buf_add(&f->lists[BUFFERS], &b, sizeof(b));
 	*ret_size = b.size;
 	return 0;

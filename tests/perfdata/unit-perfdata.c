@@ -315,6 +315,53 @@ static void test_recording(void)
 	pd_close(f);
 }
 
+/* Threads that had one thread ID, one after the other: each piece has the bytes of its own thread. */
+static void test_reused_id(void)
+{
+	_cleanup_close_ int fd = memfd_create("perfdata", MFD_CLOEXEC);
+	static const uint64_t ends[][2] = { { 3000, 5000 }, { 1000, 1500 }, { 3000, 3100 }, { 1000, 3000 } };
+	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0 } };
+	struct pd_session s = session(&cpu);
+	const struct pd_contents *c;
+	struct pd_problem problem;
+	struct pd_writer *w;
+	struct pd_file *f;
+	uint8_t byte;
+
+	s.mixed = true;
+	if (!CHECK_EQ(pd_write_begin(fd, &s, &w), 0))
+		return;
+	for (uint32_t n = 0; n < ELEMENTS(ends); n++)
+		for (unsigned i = 0; i < 2; i++) {
+			uint64_t from = i ? ends[n][0] : 0, to = ends[n][i];
+			struct pd_aux aux = { from,       to - from, PD_AUX_RAW | (i ? PD_AUX_CONTINUES : 0), PID, PID,
+					      UINT32_MAX, 1000 + n };
+			struct pd_buffer buffer = {
+				.size = to - from, .offset = from, .index = n, .tid = PID, .cpu = UINT32_MAX
+			};
+
+			pd_write_aux(w, &aux);
+			pd_write_buffer(w, &buffer);
+			for (uint64_t at = from; at < to; at++)
+				pd_write_bytes(w, &(uint8_t){ (uint8_t)n }, 1);
+		}
+	CHECK_EQ(pd_write_end(w), 0);
+	pd_writer_free(w);
+	if (!CHECK_EQ(pd_open(fd, &f, &c, &problem), 0))
+		return;
+	CHECK_EQ(c->aux_unplaced, 0);
+	CHECK_EQ(c->n_pieces, ELEMENTS(ends));
+	for (size_t i = 0; i < c->n_pieces; i++) {
+		const struct pd_piece *p = &c->pieces[i];
+
+		CHECK_EQ(p->index, i);
+		CHECK_EQ(p->size, ends[i % ELEMENTS(ends)][1]);
+		for (uint64_t at = 0; at < p->size; at += 50)
+			CHECK(pd_read(f, p, at, &byte, 1) == 1 && byte == p->index);
+	}
+	pd_close(f);
+}
+
 static void test_cut(const uint8_t *data, size_t size, uint64_t whole)
 {
 	uint64_t least = 0, silent = 0, odd = 0;
@@ -475,6 +522,7 @@ int main(int argc, char **argv)
 	test_flipped(data, size, whole);
 	test_stretch();
 	test_recording();
+	test_reused_id();
 	/* A file without checksums may yield wrong contents, but must not crash the reader. */
 	memcpy(&end, data + size - SUMS_END, sizeof(end));
 	test_garbled(data, (size_t)end);
