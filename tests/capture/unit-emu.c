@@ -220,6 +220,48 @@ static void test_drain(void)
 	munmap(map, TOTAL);
 }
 
+static atomic_bool pushing;
+
+/* Moves the heads of all slots on, so that whatever has been copied of a ring is overwritten. */
+static void *push_heads(void *unused)
+{
+	while (atomic_load(&pushing))
+		for (uint32_t n = 0; n < RINGS; n++)
+			atomic_fetch_add(&slots[n].head, RING + EMU_PENDING_MAX);
+	return NULL;
+}
+
+/* A step takes no more memory for a program whose rings are overwritten while they are copied. */
+static void test_overwritten(void)
+{
+	struct capture_source *s = program();
+	struct capture_positions p = { 0 };
+	size_t most = 0;
+	pthread_t thread;
+
+	for (uint32_t n = 0; n < RINGS; n++)
+		atomic_store(&slots[n].state, EMU_RUNNING);
+	atomic_store(&pushing, true);
+	pthread_create(&thread, NULL, push_heads, NULL);
+	for (unsigned i = 0; i < 200; i++) {
+		struct capture_drain d = { .most = 2 * RING };
+		struct capture_copy *c = NULL;
+		size_t used = 0;
+
+		CHECK_EQ(s->ops->drain(s, &p, &d, &c), 0);
+		for (size_t n = 0; n < c->n_threads; n++)
+			used += c->threads[n].data ? c->threads[n].room : 0;
+		most = MAX(most, used);
+		capture_copy_free(c);
+	}
+	atomic_store(&pushing, false);
+	pthread_join(thread, NULL);
+	CHECK(most <= 2 * RING + 4096);
+	free(p.list);
+	s->ops->free(s);
+	munmap(map, TOTAL);
+}
+
 /* The last copy of a recording has what is behind it, and what is lost before. */
 static void test_last_copy(void)
 {
@@ -280,6 +322,7 @@ int main(void)
 	test_patience();
 	test_log();
 	test_drain();
+	test_overwritten();
 	test_last_copy();
 	return unit_end();
 }

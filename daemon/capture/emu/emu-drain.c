@@ -86,14 +86,15 @@ static int drain_slot(const struct emu_source *s, const struct slot_state *o, st
 	if (!left && !t->lost.own && !t->lost.earlier && p->serial == o->serial)
 		return 0;
 	rc = drain_ring(s, o, left, t);
-	if (rc < 0) {
-		if (t->data)
-			munmap(t->data, t->room);
+	/* Also bytes that were overwritten have been copied: a program can do that to all of its rings at once. */
+	drain->most -= left;
+	if (t->data && (rc < 0 || !t->size)) {
+		munmap(t->data, t->room);
 		t->data = NULL;
-		return rc == -ESTALE ? 0 : rc;
 	}
+	if (rc < 0)
+		return rc == -ESTALE ? 0 : rc;
 	*p = (struct capture_position){ o->serial, t->from + t->size, o->earlier };
-	drain->most -= t->size;
 	c->n_threads++;
 	return 0;
 }
