@@ -262,6 +262,31 @@ static void test_overwritten(void)
 	munmap(map, TOTAL);
 }
 
+/* Steps that are too small for all threads: each thread has its turn. */
+static void test_turns(void)
+{
+	struct capture_source *s = program();
+	struct capture_positions p = { 0 };
+	size_t bytes[3] = { 0 };
+
+	for (unsigned n = 0; n < ELEMENTS(bytes); n++)
+		atomic_store(&slots[n].state, EMU_IDLE);
+	for (unsigned i = 0; i < 3 * 20; i++) {
+		struct capture_drain d = { .most = 1000 };
+		struct capture_copy *c = NULL;
+
+		CHECK_EQ(s->ops->drain(s, &p, &d, &c), 0);
+		for (size_t n = 0; n < c->n_threads; n++)
+			bytes[c->threads[n].slot] += c->threads[n].size;
+		capture_copy_free(c);
+	}
+	for (unsigned n = 0; n < ELEMENTS(bytes); n++)
+		CHECK_EQ(bytes[n], 20 * 1000);
+	free(p.list);
+	s->ops->free(s);
+	munmap(map, TOTAL);
+}
+
 /* The last copy of a recording has what is behind it, and what is lost before. */
 static void test_last_copy(void)
 {
@@ -323,6 +348,7 @@ int main(void)
 	test_log();
 	test_drain();
 	test_overwritten();
+	test_turns();
 	test_last_copy();
 	return unit_end();
 }

@@ -138,10 +138,11 @@ static int drain_slots(const struct emu_source *s, const struct slot_state *slot
 
 	for (uint32_t i = 0; i < p->n && rc == 0; i++) {
 		uint32_t n = (first + i) % p->n;
+		bool left = drain->most;
 
 		rc = drain_slot(s, &slots[n], &p->list[n], drain, c);
-		if (!drain->most)
-			p->next = n;
+		if (left && !drain->most)
+			p->next = (n + 1) % p->n;
 	}
 	/* The positions of the rings that were drained have moved. */
 	return c->n_threads ? 0 : rc;
