@@ -18,6 +18,7 @@ enum {
 	FLUSH_MS = 1000,        /* after this time, also a little is drained */
 	CLAIM_MOST = 16 << 20,  /* bytes that are claimed at once */
 	CLAIM_LEAST = 64 << 10, /* below this, there is no room */
+	CLAIM_PAUSE_MS = 50,    /* between claims while snapshots are removed for room */
 	DECODE_TIMES = 6,       /* bytes that a decode may claim for one of trace: two outputs of three times as much */
 	FRAGMENT = 64 << 10,    /* bytes that are drained at least, with a limit of the rate */
 };
@@ -40,6 +41,8 @@ struct recording {
 	uint64_t begun_ns, ended_ns, flushed_ns, reported_ns;
 	uint64_t log;     /* bytes of the log at the last step */
 	uint64_t reserve; /* bytes of the claim for what is written in the end */
+	int refused;      /* why the last claim was refused, or 0 */
+	uint64_t refused_ns;
 	double pause_us;
 	enum recording_end end;
 	struct reason why;
@@ -151,31 +154,52 @@ static uint64_t reserve_of(const struct recording *r)
 	return r->reserve + DECODE_TIMES * r->counts.size;
 }
 
-/*
- * Claims room for the next step. Returns how many bytes it may have, of those wanted; 0: none now. The recording ends
- * if there is no room.
- */
-static uint64_t claim_step(struct recording *r, uint64_t wanted)
+/* Returns how many bytes of trace the claim has room for. */
+static uint64_t claim_left(const struct recording *r)
+{
+	const struct spool_claim *c = &r->o.snapshot->claim;
+
+	return (c->unwritten - MIN(c->unwritten, reserve_of(r))) / (1 + DECODE_TIMES);
+}
+
+/* Claims bytes more, or a part of them. */
+static int claim(struct recording *r, uint64_t bytes, struct spool_refusal *ret)
 {
 	struct spool_claim *c = &r->o.snapshot->claim;
-	uint64_t need = reserve_of(r) + (1 + DECODE_TIMES) * wanted, left;
-	struct spool_refusal why = { 0 };
-	int rc = c->unwritten >= need ? 0 : -EDQUOT;
+	int rc = -EDQUOT;
 
-	for (uint64_t more = MAX((uint64_t)CLAIM_MOST, need - MIN(need, c->unwritten));
-	     rc < 0 && rc != -EAGAIN && more >= CLAIM_LEAST; more /= 2) {
-		rc = ledger_check(r->o.ledger, r->o.target->owner, LEDGER_PENDING, more, &why.limit);
+	for (uint64_t more = bytes; rc < 0 && rc != -EAGAIN && more >= CLAIM_LEAST; more /= 2) {
+		rc = ledger_check(r->o.ledger, r->o.target->owner, LEDGER_PENDING, more, &ret->limit);
 		if (rc < 0)
-			ledger_explain(&why.limit, &why.reason);
+			ledger_explain(&ret->limit, &ret->reason);
 		else
-			rc = spool_room_resize(c, c->unwritten + more, &why);
+			rc = spool_room_resize(c, c->unwritten + more, ret);
 	}
-	left = (c->unwritten - MIN(c->unwritten, reserve_of(r))) / (1 + DECODE_TIMES);
-	if (rc < 0 && rc != -EAGAIN && !left) {
+	return rc;
+}
+
+/*
+ * Claims room for the next step. Returns how many bytes it may have, of those wanted; 0: none now. The recording ends
+ * if there is no room. Each claim that is refused has walked all snapshots: what is left is used up before the next.
+ */
+static uint64_t claim_step(struct recording *r, uint64_t wanted, uint64_t now)
+{
+	uint64_t unwritten = r->o.snapshot->claim.unwritten, need = reserve_of(r) + (1 + DECODE_TIMES) * wanted;
+	bool waits =
+	    r->refused == -EAGAIN ? now - r->refused_ns < CLAIM_PAUSE_MS * 1000000ull : r->refused < 0 && claim_left(r);
+	struct spool_refusal why = { 0 };
+
+	if (unwritten >= need)
+		return wanted;
+	if (waits)
+		return MIN(wanted, claim_left(r));
+	r->refused = claim(r, MAX((uint64_t)CLAIM_MOST, need - unwritten), &why);
+	r->refused_ns = now;
+	if (r->refused < 0 && r->refused != -EAGAIN && !claim_left(r)) {
 		r->why = why.reason;
 		r->end = RECORDING_SPOOL;
 	}
-	return MIN(wanted, left);
+	return MIN(wanted, claim_left(r));
 }
 
 /* Returns how many bytes the next step may have; 0: none now. */
@@ -227,7 +251,7 @@ static void go_on(struct recording *r, bool now_due)
 	report(r, now);
 	size = now_due ? step_size(r, now) : 0;
 	if (size)
-		size = claim_step(r, size);
+		size = claim_step(r, size, now);
 	if (r->end) {
 		finish(r);
 		return;
