@@ -59,7 +59,10 @@ void recording_end(struct recording *r, enum recording_end why);
 /* Returns the bytes that it takes in memory. */
 uint64_t recording_memory(const struct recording *r);
 
-/* Of one that has ended. closed: no trace that is later belongs to it. log: bytes of the log that do. */
+/*
+ * Of one that has ended. closed: no trace that is later belongs to it. log: bytes of the log that do; UINT64_MAX: no
+ * step has been recorded.
+ */
 const struct capture_positions *recording_positions(const struct recording *r);
 bool recording_closed(const struct recording *r);
 uint64_t recording_log(const struct recording *r);

@@ -300,7 +300,7 @@ static int check_user(struct snapshot_request *r)
 {
 	int rc = r->recorded && recording_lost_user(r->recording) ? -EACCES : target_check_user(r->target);
 
-	if (rc != -EACCES || !r->recorded)
+	if (rc != -EACCES || !r->recorded || recording_log(r->recording) == UINT64_MAX)
 		return rc;
 	r->limits.closed = true;
 	r->copied->log_size = MIN(r->copied->log_size, recording_log(r->recording));
