@@ -8,15 +8,16 @@
 #include "daemon/job-files.h"
 #include "daemon/snapshot.h"
 #include "lib/base/io.h"
+#include "lib/decoder/decoder.h"
 
-enum { JSON_MAX = 64 << 20 };
+enum { JSON_MAX = 64 << 20, JSON_LONG = 64 << 10 };
 
 const char *const job_files_types[JOB_OUTPUTS] = { "store", "perfetto" };
 static const char *const output_files[JOB_OUTPUTS] = { "store", "trace.pftrace" };
 
 void job_files_init(struct job_files *f)
 {
-	*f = (struct job_files){ .dir = -1, .input = -1, .code = -1, .jitdump = -1 };
+	*f = (struct job_files){ .dir = -1, .input = -1, .code = -1, .jitdump = -1, .description = -1 };
 	for (size_t n = 0; n < JOB_OUTPUTS; n++)
 		f->outputs[n] = -1;
 }
@@ -26,6 +27,7 @@ void job_files_close_input(struct job_files *f)
 	closep(&f->input);
 	closep(&f->code);
 	closep(&f->jitdump);
+	closep(&f->description);
 }
 
 void job_files_done(struct job_files *f)
@@ -44,6 +46,15 @@ static int open_input(int dir, const char *name, bool optional, int *ret)
 	return *ret >= 0 || (optional && errno == ENOENT) ? 0 : -errno;
 }
 
+/* The loop would take long to write the description, and to free what it is made of: a recording has many threads. */
+static int describe(struct job_files *f)
+{
+	int rc = decoder_describe(f->info, &f->description);
+
+	json_object_object_del(f->info, "threads");
+	return rc;
+}
+
 int job_files_open(struct job_files *f, int spool_fd, const char *id)
 {
 	_cleanup_free_ char *text = NULL;
@@ -56,6 +67,8 @@ int job_files_open(struct job_files *f, int spool_fd, const char *id)
 	rc = io_read_file(f->dir, "snapshot.json", JSON_MAX, &text, &size);
 	if (rc == 0)
 		rc = json_parse(text, size, &f->info);
+	if (rc == 0 && size > JSON_LONG)
+		rc = describe(f);
 	if (rc == 0)
 		rc = open_input(f->dir, SNAPSHOT_TRACE_FILE, false, &f->input);
 	if (rc == 0)

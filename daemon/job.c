@@ -330,7 +330,8 @@ static int start_child(struct job *job)
 				       .output_fds = job->files.outputs,
 				       .n_outputs = JOB_OUTPUTS,
 				       .tables = j->o.settings->symbols_max > 0 && !is_of_kernel(job->snapshot),
-				       .snapshot = job->files.info };
+				       .snapshot = job->files.info,
+				       .description = job->files.description >= 0 ? &job->files.description : NULL };
 	struct timeval limit = { (time_t)j->o.settings->job_timeout, 0 }, tick = { 0, TICK_MS * 1000 };
 	char about[SNAPSHOT_ID_SIZE + 16];
 	int rc;

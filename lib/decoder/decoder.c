@@ -300,6 +300,13 @@ static int write_snapshot_file(json_object *snapshot, int *ret_fd)
 	return rc;
 }
 
+int decoder_describe(json_object *snapshot, int *ret_fd)
+{
+	_cleanup_json_ json_object *used = used_members(snapshot);
+
+	return write_snapshot_file(used, ret_fd);
+}
+
 /* Sends the start message with its descriptors. file: the description of the snapshot; -1: it is in the message. */
 static int send_start(int job, const struct decoder_start *start, json_object *message, int file)
 {
@@ -328,6 +335,10 @@ int decoder_start(int job, const struct decoder_start *start)
 	if (start->n_outputs > DECODER_OUTPUTS_MAX)
 		return -EINVAL;
 	message = build_start_message(start);
+	if (start->description) {
+		json_add_bool(message, "snapshot", true);
+		return send_start(job, start, message, *start->description);
+	}
 	if (start->snapshot) {
 		snapshot = used_members(start->snapshot);
 		json_add(message, "snapshot", snapshot);

@@ -152,10 +152,17 @@ struct decoder_start {
 	const char *const *outputs; /* formats */
 	const int *output_fds;
 	size_t n_outputs;
-	json_object *options;  /* or NULL */
-	json_object *snapshot; /* contents of snapshot.json, or NULL */
-	bool tables;           /* the caller caches symbol tables: DECODER_TABLE and DECODER_KEEP may follow */
+	json_object *options;   /* or NULL */
+	json_object *snapshot;  /* contents of snapshot.json, or NULL */
+	bool tables;            /* the caller caches symbol tables: DECODER_TABLE and DECODER_KEEP may follow */
+	const int *description; /* a file that decoder_describe() wrote, which stands for the snapshot; or NULL */
 };
+
+/*
+ * Writes the description of a snapshot to a file, which takes long if it has many threads. -EMSGSIZE: it is longer than
+ * DECODER_SNAPSHOT_MAX.
+ */
+int decoder_describe(json_object *snapshot, int *ret_fd);
 
 /* Sends the start message. -EMSGSIZE: the description of the snapshot is longer than DECODER_SNAPSHOT_MAX. */
 int decoder_start(int job, const struct decoder_start *start);

@@ -273,19 +273,20 @@ static bool fd_name(int fd, char ret[64])
 }
 
 /* The description of a snapshot that is too long for a message is in a file: nothing of it is left out. */
-static void test_many_threads(void)
+static void test_many_threads(bool described)
 {
+	_cleanup_close_ int description = -1;
 	_cleanup_json_ json_object *snapshot = json_object_new_object();
 	_cleanup_close_ int input = memfd_create("input", MFD_CLOEXEC), output = memfd_create("output", MFD_CLOEXEC);
 	const char *const format = "none";
-	const struct decoder_start start = { .input = "perf.data",
-					     .input_fd = input,
-					     .code_fd = input,
-					     .jitdump_fd = -1,
-					     .outputs = &format,
-					     .output_fds = &output,
-					     .n_outputs = 1,
-					     .snapshot = snapshot };
+	struct decoder_start start = { .input = "perf.data",
+				       .input_fd = input,
+				       .code_fd = input,
+				       .jitdump_fd = -1,
+				       .outputs = &format,
+				       .output_fds = &output,
+				       .n_outputs = 1,
+				       .snapshot = snapshot };
 	json_object *threads = json_object_new_array(), *intervals = json_object_new_array();
 	struct decode_job j = { 0 };
 	char name[64], input_name[64];
@@ -305,6 +306,11 @@ static void test_many_threads(void)
 	json_add(snapshot, "threads", threads);
 	json_add(snapshot, "intervals", intervals);
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	if (described) {
+		CHECK_EQ(decoder_describe(snapshot, &description), 0);
+		start.snapshot = NULL;
+		start.description = &description;
+	}
 	CHECK_EQ(decoder_start(pair[0], &start), 0);
 	CHECK_EQ(job_receive(pair[1], &j), 0);
 	CHECK(json_get(j.snapshot, "threads", json_type_array, &threads) == 0);
@@ -673,7 +679,8 @@ int main(void)
 	test_owner_gone();
 	test_hostile_child();
 	test_snapshot_members();
-	test_many_threads();
+	test_many_threads(false);
+	test_many_threads(true);
 	test_other_user();
 	return unit_end();
 }
