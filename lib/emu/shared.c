@@ -287,7 +287,6 @@ int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], 
 	atomic_store(&found->pending, 0);
 	atomic_store(&found->instructions, 0);
 	atomic_store(&found->truth, 0);
-	found->serial++;
 	found->tid = tid;
 	found->start_ns = time;
 	atomic_store(&found->base_ns, time);
@@ -295,6 +294,9 @@ int shared_take(struct shared *s, uint32_t tid, const char name[EMU_NAME_SIZE], 
 	atomic_store(&found->stopped_ns, 0);
 	found->end_ns = 0;
 	memcpy(found->name, name, sizeof(found->name));
+	/* A recording reads the slot at any time: one that reads the new serial reads the rest of the new thread. */
+	atomic_thread_fence(memory_order_seq_cst);
+	found->serial++;
 	*ret = found;
 	*ret_control = control;
 	return 0;
