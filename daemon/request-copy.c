@@ -92,8 +92,8 @@ void request_write_when_room(struct snapshot_request *r)
 		request_report_waiting(r);
 		return;
 	}
-	/* What has been recorded is not given up for the little that is missing. */
-	if (rc < 0 && !r->recorded) {
+	/* What has been recorded is not given up for the little that is missing: the rest has been claimed. */
+	if (rc < 0 && !(r->recorded && r->writer.need <= r->snapshot->claim.unwritten + REQUEST_SPOOL_EXTRA)) {
 		request_fail(r, REQUEST_FAILED, rc == -EAGAIN ? REQUEST_ENDING : why.reason.text);
 		return;
 	}

@@ -59,7 +59,10 @@ struct snapshot_request {
 	int rc;
 };
 
-enum { REQUEST_COPY_EXTRA = 1 << 20 /* estimated bytes of a copy in memory besides trace and log */ };
+enum {
+	REQUEST_COPY_EXTRA = 1 << 20,  /* estimated bytes of a copy in memory besides trace and log */
+	REQUEST_SPOOL_EXTRA = 1 << 20, /* the same in the spool, until the images are known */
+};
 
 #define REQUEST_ENDING "csightd is ending; repeat this when it has been started again"
 
@@ -97,5 +100,11 @@ void request_write_when_room(struct snapshot_request *r);
 
 /* Begins the recording of a request that has been admitted. */
 void request_record(struct snapshot_request *r);
+
+/*
+ * Claims room for the last copy of a recording, whose log may have grown since it began. What there is no room for is
+ * left out of the log, and noted. -EAGAIN: there may be room soon.
+ */
+int request_claim_last(struct snapshot_request *r);
 
 #endif

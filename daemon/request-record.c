@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/request-internal.h"
+#include "lib/base/util.h"
 
 static void on_progress(void *data)
 {
@@ -57,4 +58,17 @@ void request_record(struct snapshot_request *r)
 		return;
 	}
 	on_progress(r);
+}
+
+int request_claim_last(struct snapshot_request *r)
+{
+	struct spool_claim *c = &r->snapshot->claim;
+	uint64_t beside = r->limits.trace + REQUEST_SPOOL_EXTRA, need = beside + 2 * r->limits.log;
+	struct spool_refusal why = { 0 };
+	int rc = c->unwritten < need ? spool_room_resize(c, need, &why) : 0;
+
+	if (rc == -EAGAIN && !r->list->stopping)
+		return rc;
+	r->limits.log = MIN(r->limits.log, (c->unwritten - MIN(c->unwritten, beside)) / 2);
+	return 0;
 }

