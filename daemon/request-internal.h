@@ -102,8 +102,8 @@ void request_write_when_room(struct snapshot_request *r);
 void request_record(struct snapshot_request *r);
 
 /*
- * Claims room for the last copy of a recording, whose log may have grown since it began. What there is no room for is
- * left out of the log, and noted. -EAGAIN: there may be room soon.
+ * Claims room for the last copy of a recording, whose log may have grown since it began. What there is no room for
+ * there, or in the memory that its user may have, is left out of the log, and noted. -EAGAIN: there may be room soon.
  */
 int request_claim_last(struct snapshot_request *r);
 

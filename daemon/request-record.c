@@ -64,11 +64,14 @@ int request_claim_last(struct snapshot_request *r)
 {
 	struct spool_claim *c = &r->snapshot->claim;
 	uint64_t beside = r->limits.trace + REQUEST_SPOOL_EXTRA, need = beside + 2 * r->limits.log;
+	uint64_t memory = ledger_largest(r->list->o.ledger, r->target->owner, LEDGER_MEMORY);
 	struct spool_refusal why = { 0 };
 	int rc = c->unwritten < need ? spool_room_resize(c, need, &why) : 0;
 
 	if (rc == -EAGAIN && !r->list->stopping)
 		return rc;
 	r->limits.log = MIN(r->limits.log, (c->unwritten - MIN(c->unwritten, beside)) / 2);
+	beside = r->limits.trace + REQUEST_COPY_EXTRA;
+	r->limits.log = MIN(r->limits.log, memory - MIN(memory, beside));
 	return 0;
 }

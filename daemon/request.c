@@ -177,6 +177,8 @@ static int charge_copy(struct snapshot_request *r, struct spool_refusal *ret)
 		memory = RECORDING_STEP + REQUEST_COPY_EXTRA;
 	if (r->recorded && request_claim_last(r) < 0)
 		return -EAGAIN;
+	if (r->recorded)
+		memory = r->limits.log + r->limits.trace + REQUEST_COPY_EXTRA;
 	rc = ledger_charge(l, uid, LEDGER_MEMORY, memory, &r->memory, &ret->limit);
 	if (rc < 0 && memory <= ledger_largest(l, uid, LEDGER_MEMORY))
 		return -EAGAIN;
