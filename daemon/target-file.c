@@ -14,6 +14,7 @@ static void close_ran(struct user_work *w)
 	struct target_file *f = container_of(w, struct target_file, work);
 
 	ledger_return(&f->charge);
+	ledger_return(&f->memory);
 	free(f);
 }
 

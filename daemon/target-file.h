@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that a target has mapped, shared by the target and snapshots of it. References belong to the loop's thread.
- * The descriptor is closed on the thread of the target's owner.
+ * A file that a target has mapped, shared by the target and snapshots of it; or its memory, when it is freed.
+ * References belong to the loop's thread. The descriptor is closed on the thread of the target's owner.
  */
 #ifndef CSIGHT_DAEMON_TARGET_FILE_H
 #define CSIGHT_DAEMON_TARGET_FILE_H
@@ -19,6 +19,7 @@ struct target_file {
 	uint32_t id; /* of the file in the target's log */
 	int fd;
 	struct charge charge; /* of its descriptor, until it is closed; none by default */
+	struct charge memory; /* the same of its bytes */
 };
 
 /* fd is owned, also on failure, which returns NULL. */

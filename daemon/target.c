@@ -43,15 +43,22 @@ struct target *target_ref(struct target *t)
 	return t;
 }
 
-/* The last close of the program's memory frees that, which takes long if it is large. */
+/*
+ * The last close of the program's memory frees that, which takes long if it is large, or does not begin while a file of
+ * the user is being closed: until then the user has it, and one target.
+ */
 static void free_source(struct target *t)
 {
 	struct capture_source *s = t->ring.source;
 	int memory = t->closer && s->ops->take_memory ? s->ops->take_memory(s) : -1;
+	struct target_file *f;
 
 	ring_done(&t->ring);
-	if (memory >= 0)
-		target_file_unref(target_file_new(t->closer, t->uid, 0, memory));
+	if (memory < 0 || !(f = target_file_new(t->closer, t->uid, 0, memory)))
+		return;
+	ledger_record(t->all->o.ledger, t->uid, LEDGER_TARGETS, 1, &f->charge);
+	f->memory = ledger_take(&t->rings);
+	target_file_unref(f);
 }
 
 struct target *target_unref(struct target *t)

@@ -436,6 +436,20 @@ class Attack:
         ready({"freed_ms": round(1000 * freed), "waited_ms": round(1000 * longest)})
         signal.pause()
 
+    def unclosed(self, ready):
+        """Programs that end one after another, while what closes their memory waits for a file system."""
+        Silent(self.device, self.where, {Silent.FLUSH})
+        self.program(then=lambda p: p.send(FILE, 1, os.open(self.where + "/file", os.O_RDONLY)))
+        time.sleep(0.5)
+        accepted = 0
+        for _ in range(600):
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0 if Program(self.path, threads=0, rings=1).hello() == 0 else 1)
+            accepted += os.waitpid(pid, 0)[1] == 0
+        ready({"accepted": accepted})
+        signal.pause()
+
     def directory(self, ready):
         """A perf map in a directory that is locked, by a list of it in memory of a file system that does not answer."""
         Silent(self.device, self.where, {Silent.READ})
