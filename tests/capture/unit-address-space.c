@@ -6,7 +6,9 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <semaphore.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,8 +19,18 @@
 enum { WORK_NS = 1500000000, WAITS = 20, WAIT_US = 200000 };
 
 static const struct address_space_of anna = { 1000, 1 }, anna_too = { 1000, 2 }, bert = { 1001, 3 }, one = { 0, 4 },
-				     another = { 0, 5 }, carl = { 1002, 6 }, dora = { 1003, 7 };
+				     another = { 0, 5 }, carl = { 1002, 6 }, dora = { 1003, 7 }, emil = { 1004, 8 };
 static sem_t dropped;
+static time_t later; /* seconds that have passed at once */
+
+/* In place of that of libc. */
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	int rc = (int)syscall(SYS_clock_gettime, clock, ret);
+
+	ret->tv_sec += clock == CLOCK_MONOTONIC ? later : 0;
+	return rc;
+}
 
 static void work(void *data)
 {
@@ -54,6 +66,34 @@ static void drop(void *data)
 {
 	CHECK(data != NULL);
 	sem_post(&dropped);
+}
+
+static void *call_in_thread(void *data)
+{
+	const struct address_space_call call = { wait_for_byte, drop, data, .elsewhere = true };
+
+	CHECK_EQ(address_space_call(emil, &call), -ETIMEDOUT);
+	return NULL;
+}
+
+/* Two calls of an account wait at the same time. When both have returned, it rests no longer than a while. */
+static void test_two(int *ends)
+{
+	const struct address_space_call call = { work, drop, &(unsigned){ 0 } };
+	pthread_t threads[2];
+
+	for (size_t i = 0; i < ELEMENTS(threads); i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, call_in_thread, &ends[0]), 0);
+	for (size_t i = 0; i < ELEMENTS(threads); i++)
+		pthread_join(threads[i], NULL);
+	for (size_t i = 0; i < ELEMENTS(threads); i++) {
+		CHECK_EQ(address_space_call(emil, &call), -EBUSY);
+		CHECK_EQ(write(ends[1], "", 1), 1);
+		CHECK_EQ(sem_wait(&dropped), 0);
+	}
+	CHECK_EQ(address_space_call(emil, &call), -EBUSY);
+	later += 61;
+	CHECK_EQ(address_space_call(emil, &call), 0);
 }
 
 int main(void)
@@ -93,5 +133,6 @@ int main(void)
 	CHECK_EQ(address_space_call(carl, &(struct address_space_call){ wait_often, drop, &turns }), -ETIMEDOUT);
 	CHECK_EQ(sem_wait(&dropped), 0);
 	CHECK_EQ(turns, 1);
+	test_two(ends);
 	return unit_end();
 }

@@ -58,10 +58,12 @@ static void *waiting_data;
 static struct resting *list;
 static size_t n_list, list_room;
 
-static struct resting *find_resting(struct address_space_of of)
+/* With the lock. An account has one for each of its calls that waited at the same time. stuck: finds no other. */
+static struct resting *find_resting(struct address_space_of of, bool stuck)
 {
 	for (size_t i = 0; i < n_list; i++)
-		if (list[i].of.account == of.account && (of.account || list[i].of.pid == of.pid))
+		if (list[i].of.account == of.account && (of.account || list[i].of.pid == of.pid) &&
+		    (list[i].stuck || !stuck))
 			return &list[i];
 	return NULL;
 }
@@ -69,15 +71,12 @@ static struct resting *find_resting(struct address_space_of of)
 static bool rests(struct address_space_of of)
 {
 	struct resting *r;
-	bool found;
 
 	pthread_mutex_lock(&lock);
-	r = find_resting(of);
-	if (r && !r->stuck && now_ns(CLOCK_MONOTONIC) >= r->until)
+	while ((r = find_resting(of, false)) && !r->stuck && now_ns(CLOCK_MONOTONIC) >= r->until)
 		*r = list[--n_list];
-	found = find_resting(of);
 	pthread_mutex_unlock(&lock);
-	return found;
+	return r;
 }
 
 /* Returns for how long a thread has waited for a processor, as far as the kernel counts that. */
@@ -118,7 +117,7 @@ static void run_call(struct started_call *r)
 	r->call.run(r->call.data);
 	pthread_mutex_lock(&lock);
 	r->waited = time_waited(r);
-	rest = r->given_up ? find_resting(r->of) : NULL;
+	rest = r->given_up ? find_resting(r->of, true) : NULL;
 	if (rest)
 		*rest = (struct resting){ r->of, false, now_ns(CLOCK_MONOTONIC) + rest_ns };
 	r->returned = true;
