@@ -19,7 +19,8 @@
 enum { WORK_NS = 1500000000, WAITS = 20, WAIT_US = 200000 };
 
 static const struct address_space_of anna = { 1000, 1 }, anna_too = { 1000, 2 }, bert = { 1001, 3 }, one = { 0, 4 },
-				     another = { 0, 5 }, carl = { 1002, 6 }, dora = { 1003, 7 }, emil = { 1004, 8 };
+				     another = { 0, 5 }, carl = { 1002, 6 }, dora = { 1003, 7 }, emil = { 1004, 8 },
+				     fred = { 1005, 9 };
 static sem_t dropped;
 static time_t later; /* seconds that have passed at once */
 
@@ -54,6 +55,12 @@ static void wait_often(void *data)
 	for (unsigned i = 0; i < WAITS; i++)
 		usleep(WAIT_US);
 	++*(unsigned *)data;
+}
+
+static void wait_short(void *data)
+{
+	(void)data;
+	usleep(WAIT_US / 2);
 }
 
 static void wait_once(void *data)
@@ -99,7 +106,7 @@ static void test_two(int *ends)
 int main(void)
 {
 	unsigned turns = 0;
-	int ends[2];
+	int ends[2], rc = 0;
 
 	sem_init(&dropped, 0, 0);
 	CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -133,6 +140,10 @@ int main(void)
 	CHECK_EQ(address_space_call(carl, &(struct address_space_call){ wait_often, drop, &turns }), -ETIMEDOUT);
 	CHECK_EQ(sem_wait(&dropped), 0);
 	CHECK_EQ(turns, 1);
+	/* As the events of many threads, each of which waits a little. */
+	for (unsigned i = 0; i < WAITS && rc == 0; i++)
+		rc = address_space_call(fred, &(struct address_space_call){ wait_short, drop, &turns });
+	CHECK_EQ(rc, -EBUSY);
 	test_two(ends);
 	return unit_end();
 }

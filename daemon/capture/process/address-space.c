@@ -57,13 +57,22 @@ static void (*waiting)(void *data);
 static void *waiting_data;
 static struct resting *list;
 static size_t n_list, list_room;
+/* The last calls of the capture thread, all of one account, and for how long they have waited together. */
+static struct {
+	struct address_space_of of;
+	uint64_t waited, ended;
+} row;
+
+static bool is_same(struct address_space_of a, struct address_space_of b)
+{
+	return a.account == b.account && (a.account || a.pid == b.pid);
+}
 
 /* With the lock. An account has one for each of its calls that waited at the same time. stuck: finds no other. */
 static struct resting *find_resting(struct address_space_of of, bool stuck)
 {
 	for (size_t i = 0; i < n_list; i++)
-		if (list[i].of.account == of.account && (of.account || list[i].of.pid == of.pid) &&
-		    (list[i].stuck || !stuck))
+		if (is_same(list[i].of, of) && (list[i].stuck || !stuck))
 			return &list[i];
 	return NULL;
 }
@@ -96,11 +105,11 @@ static uint64_t time_queued(const struct worker *w)
  */
 static uint64_t time_waited(const struct started_call *r)
 {
-	uint64_t passed = r->begun ? now_ns(CLOCK_MONOTONIC) - r->begun : 0, ran;
+	uint64_t passed, ran;
 
-	/* Nothing is charged before that. */
-	if (passed <= short_ns)
+	if (!r->begun)
 		return 0;
+	passed = now_ns(CLOCK_MONOTONIC) - r->begun;
 	ran = share * (now_ns(r->worker->clock) - r->ran) + (time_queued(r->worker) - r->queued);
 	return passed - MIN(passed, ran);
 }
@@ -210,11 +219,20 @@ static bool give_up(struct started_call *r)
 	return r->given_up;
 }
 
-/* With the lock. A call that returns just before it would be given up costs others as much. */
-static void rest_after(const struct started_call *r, uint64_t waited)
+/* With the lock. A call that returns just before it would be given up costs others as much, as do many short ones. */
+static void rest_after(const struct started_call *r)
 {
-	uint64_t now = now_ns(CLOCK_MONOTONIC);
+	uint64_t now = now_ns(CLOCK_MONOTONIC), waited = r->waited;
 
+	if (!r->call.elsewhere) {
+		if (!is_same(row.of, r->of) || now - row.ended > stuck_ns)
+			row.waited = 0;
+		row.of = r->of;
+		row.ended = now;
+		row.waited += waited;
+		if (row.waited > stuck_ns)
+			waited = row.waited;
+	}
 	if (waited > short_ns)
 		add_resting(&(struct resting){ .of = r->of, .until = now + rest_ns / stuck_ns * waited });
 }
@@ -246,7 +264,7 @@ static int wait_for(struct started_call *r)
 			do_other_work();
 	}
 	if (rc == 0)
-		rest_after(r, r->waited);
+		rest_after(r);
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
