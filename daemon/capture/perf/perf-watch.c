@@ -100,16 +100,17 @@ static void count_hits(struct perf_target *s, uint32_t slot, uint64_t n)
 	pthread_mutex_unlock(&s->m->lock);
 }
 
+/* Where a call for the trace events waits, those of the same threads would wait for it. */
 static void close_slot(struct perf_target *s, uint32_t slot)
 {
 	struct watch_slot *is = &s->watch->slots[slot];
 
 	drop_calls(s, is);
-	if (is->events)
+	if (is->events && !s->grid.stuck)
 		count_hits(s, slot, watch_events_unread(is->events));
 	if (is->events && s->watch->list.watches[slot].kind == EMU_WATCH_OFF_CPU)
 		s->watch->n_switches--;
-	is->events = watch_events_free(is->events);
+	is->events = s->grid.stuck ? watch_events_free_apart(is->events) : watch_events_free(is->events);
 	is->rests_since = is->n_in_window = 0;
 	free(is->lengths);
 	is->lengths = NULL;

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <linux/hw_breakpoint.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -319,6 +320,20 @@ struct watch_events *watch_events_free(struct watch_events *e)
 	free(e->rings);
 	free(e->list);
 	free(e);
+	return NULL;
+}
+
+static void *free_events(void *data)
+{
+	return watch_events_free(data);
+}
+
+struct watch_events *watch_events_free_apart(struct watch_events *e)
+{
+	pthread_t thread;
+
+	if (e && pthread_create(&thread, NULL, free_events, e) == 0)
+		pthread_detach(thread);
 	return NULL;
 }
 
