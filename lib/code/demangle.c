@@ -51,15 +51,48 @@ static bool is_endless(const char *name)
 	return references > REFERENCES_MAX;
 }
 
+/*
+ * In an unresolved name (sr), libstdc++ looks for ever at one of these letters if no constructor, destructor or type
+ * without a name begins with it: at one that is followed by no such character.
+ */
+static const struct {
+	char letter, hidden;
+	const char *followed;
+} stops[] = { { 'C', 1, "12345I" }, { 'D', 2, "01245Tt" }, { 'U', 3, "lt" } };
+
+/* Replaces these letters. Within identifiers, where most are, it passes on what they are replaced by. */
+static void hide_stops(char *name)
+{
+	char *at = strstr(name, "sr");
+
+	for (; at && *at; at++)
+		for (size_t i = 0; i < ELEMENTS(stops); i++)
+			if (*at == stops[i].letter && (!at[1] || !strchr(stops[i].followed, at[1])))
+				*at = stops[i].hidden;
+}
+
+static void show_stops(char *text)
+{
+	for (; *text; text++)
+		for (size_t i = 0; i < ELEMENTS(stops); i++)
+			if (*text == stops[i].hidden)
+				*text = stops[i].letter;
+}
+
 static char *demangle_cpp(const char *name)
 {
+	char copy[MANGLED_MAX];
 	struct text t;
 
 	t.size = 0;
-	if (strncmp(name, "_Z", 2) != 0 || is_endless(name) ||
-	    (setjmp(t.full) == 0 && __gcclibcxx_demangle_callback(name, print_text, &t) != 0))
+	if (strncmp(name, "_Z", 2) != 0 || is_endless(name) || strpbrk(name, "\1\2\3"))
+		return NULL;
+	strcpy(copy, name);
+	hide_stops(copy);
+	if (setjmp(t.full) == 0 && __gcclibcxx_demangle_callback(copy, print_text, &t) != 0)
 		return NULL;
 	t.at[t.size] = 0;
+	show_stops(t.at);
 	return strdup(t.at);
 }
 

@@ -16,6 +16,11 @@ static const struct {
 	{ "", "" },
 	{ "_ZN3foo3barEi", "foo::bar(int)" },
 	{ "_ZN3foo17h0123456789abcdeXEv", "foo::h0123456789abcdeX()" },
+	/* Unresolved names; of the malformed ones, libstdc++ would not end. */
+	{ "_Z1fIiEN1SIXsrT_5ClassEE4TypeEv", "S<int::Class>::Type f<int>()" },
+	{ "_Z1fDTsriED", NULL },
+	{ "_Z1fDTsri1zUD1E", NULL },
+	{ "_Z1fDTsriixCd", NULL },
 	/* Rust, legacy: the hash is removed, escapes are decoded. */
 	{ "_ZN1r3gen17h59265a5d53328f36E", "r::gen" },
 	{ "_ZN43_$LT$r..Sq$LT$_$GT$$u20$as$u20$r..Shape$GT$4area17h70e00a474bd28ceeE", "<r::Sq<_> as r::Shape>::area" },
