@@ -18,7 +18,6 @@
 #include "lib/base/hex.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
-#include "lib/base/nowait.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 #include "lib/perfdata/sums.h"
@@ -76,13 +75,12 @@ static int copy_file(int dir, const char *path, int from, uint64_t size)
 		return -errno;
 	while (at < size) {
 		char buffer[64 << 10];
-		ssize_t got = nowait_pread(from, buffer, MIN(sizeof(buffer), size - at), (off_t)at);
+		ssize_t got = io_pread_nowait(from, buffer, MIN(sizeof(buffer), size - at), (off_t)at);
 		int rc;
 
 		if (got < 0) {
-			rc = -errno;
 			unlinkat(dir, path, 0);
-			return rc;
+			return (int)got;
 		}
 		if (got == 0)
 			break;

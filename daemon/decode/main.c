@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/decode/server.h"
-#include "lib/base/nowait.h"
+#include "lib/base/io.h"
 #include "lib/etm/engine.h"
 
 /*
@@ -18,7 +18,12 @@
  */
 __attribute__((visibility("default"))) ssize_t pread(int fd, void *ret, size_t size, off_t at)
 {
-	return nowait_pread(fd, ret, size, at);
+	ssize_t n = io_pread_nowait(fd, ret, size, at);
+
+	if (n >= 0)
+		return n;
+	errno = (int)-n;
+	return -1;
 }
 
 static void print_usage(FILE *to)

@@ -4,15 +4,18 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include "lib/base/io.h"
-#include "lib/base/nowait.h"
 #include "lib/base/util.h"
+
+enum { LOCKED_MS = 200, FETCHED_MAX = 1 << 20 };
 
 int io_write(int fd, const void *data, size_t size)
 {
@@ -95,6 +98,39 @@ ssize_t io_pread(int fd, void *ret, size_t size, uint64_t at)
 	return (ssize_t)have;
 }
 
+/* Reads pages from the disk by page faults, which take no lock of the file. False: this cannot be done. */
+static bool fetch_pages(int fd, off_t at, size_t size)
+{
+	off_t start = at & -(off_t)sysconf(_SC_PAGESIZE);
+	size_t length = (size_t)(at - start) + MIN(size, (size_t)FETCHED_MAX);
+	void *pages = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, start);
+	bool done;
+
+	if (pages == MAP_FAILED)
+		return errno != ENODEV;
+	done = madvise(pages, length, MADV_POPULATE_READ) == 0 || errno != EINVAL;
+	munmap(pages, length);
+	return done;
+}
+
+ssize_t io_pread_nowait(int fd, void *ret, size_t size, off_t at)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+	struct iovec to = { ret, size };
+	ssize_t n;
+
+	for (unsigned i = 0; i < LOCKED_MS; i++) {
+		n = preadv2(fd, &to, 1, at, RWF_NOWAIT);
+		if (n < 0 && (errno == EOPNOTSUPP || (errno == EAGAIN && !fetch_pages(fd, at, size))))
+			n = preadv2(fd, &to, 1, at, 0);
+		if (n >= 0 || errno != EAGAIN)
+			return n < 0 ? -errno : n;
+		if (i > 0)
+			clock_nanosleep(CLOCK_MONOTONIC, 0, &ms, NULL);
+	}
+	return -EBUSY;
+}
+
 int io_open_beneath(int dirfd, const char *name, int *ret_fd)
 {
 	_cleanup_close_ int dir = -1, fd = -1;
@@ -141,7 +177,7 @@ bool io_is_elf(int fd)
 {
 	char start[4];
 
-	return nowait_pread(fd, start, sizeof(start), 0) == sizeof(start) &&
+	return io_pread_nowait(fd, start, sizeof(start), 0) == sizeof(start) &&
 	       memcmp(start, "\177ELF", sizeof(start)) == 0;
 }
 

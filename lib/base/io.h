@@ -26,6 +26,14 @@ ssize_t io_read(int fd, void *ret, size_t size);
 ssize_t io_pread(int fd, void *ret, size_t size, uint64_t at);
 
 /*
+ * As pread(2), of a file that another user may write to. It waits for the disk alone, and for the lock of the file a
+ * fifth of a second: -EBUSY. On some file systems (XFS) pread() waits for that lock, and no signal ends the wait; a
+ * write() keeps the lock while it reads memory that a file system in user space supplies, for as long as its user
+ * likes. Where the kernel or the file system has no such reads, it is pread().
+ */
+ssize_t io_pread_nowait(int fd, void *ret, size_t size, off_t at);
+
+/*
  * Opens a regular file beneath dirfd for reading, by an untrusted name. The name must be relative and without "..", and
  * neither the file nor a directory on the path may be a symbolic link. -EINVAL: another name, or no regular file;
  * -ELOOP.

@@ -13,7 +13,6 @@ lib_base_libbase_la_SOURCES = \
 	lib/base/huge.c lib/base/huge.h \
 	lib/base/ini.c lib/base/ini.h \
 	lib/base/io.c lib/base/io.h \
-	lib/base/nowait.c lib/base/nowait.h \
 	lib/base/json.c lib/base/json-parse.c lib/base/json-text.c lib/base/json.h \
 	lib/base/log.c lib/base/log.h \
 	lib/base/parse.c lib/base/parse.h \

@@ -27,7 +27,7 @@ lib_emu_libplugin_la_SOURCES = \
 	lib/emu/watch.c lib/emu/watch.h lib/emu/watch-goroutines.c lib/emu/watch-goroutines.h lib/emu/watch-join.h
 lib_emu_libplugin_la_CFLAGS = -std=gnu11 $(CSIGHT_PLAIN_CFLAGS) -fvisibility=hidden
 pkglib_LTLIBRARIES += csight-etm.la
-csight_etm_la_SOURCES = lib/emu/plugin.c lib/emu/etm-atoms.c lib/emu/etm-encode.c lib/emu/etm-encode.h lib/base/array.c lib/base/io.c lib/base/nowait.c lib/base/quantile.c
+csight_etm_la_SOURCES = lib/emu/plugin.c lib/emu/etm-atoms.c lib/emu/etm-encode.c lib/emu/etm-encode.h lib/base/array.c lib/base/io.c lib/base/quantile.c
 csight_etm_la_LIBADD = lib/emu/libplugin.la
 csight_etm_la_CFLAGS = $(lib_emu_libplugin_la_CFLAGS)
 csight_etm_la_LDFLAGS = -module -avoid-version -shared
