@@ -442,6 +442,29 @@ static void test_read_file(void)
 	unlink(path);
 }
 
+/* Of a file that is on disk alone, or of which one page is in memory. */
+static void test_pread_nowait(void)
+{
+	char path[] = "/tmp/csight-unit-XXXXXX";
+	static uint8_t bytes[5 << 12], got[sizeof(bytes) + 100];
+	int fd = mkstemp(path);
+
+	unlink(path);
+	memset(bytes, 7, sizeof(bytes));
+	CHECK_EQ(io_write(fd, bytes, sizeof(bytes) - 7), 0);
+	CHECK_EQ(fsync(fd), 0);
+	CHECK_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+	CHECK_EQ(io_pread_nowait(fd, got, 100, sizeof(bytes) - 50), 43);
+	CHECK_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+	CHECK_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM), 0);
+	CHECK_EQ(pread(fd, got, 1, 0), 1);
+	CHECK_EQ(io_pread_nowait(fd, got, sizeof(got), 0), sizeof(bytes) - 7);
+	CHECK(memcmp(got, bytes, sizeof(bytes) - 7) == 0);
+	CHECK_EQ(io_pread_nowait(fd, got, 1, sizeof(bytes)), 0);
+	close(fd);
+	CHECK_EQ(io_pread_nowait(fd, got, 1, 0), -EBADF);
+}
+
 static void test_reason(void)
 {
 	struct reason r = { "" };
@@ -578,5 +601,6 @@ int main(void)
 	test_parse();
 	test_quantile();
 	test_read_file();
+	test_pread_nowait();
 	return unit_end();
 }
