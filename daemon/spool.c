@@ -127,6 +127,7 @@ static void on_age(evutil_socket_t fd, short what, void *data)
 {
 	struct spool *s = data;
 	uint64_t now = now_ns(CLOCK_REALTIME), age = s->o.max_age * 1000000000u;
+	struct timeval pause = { 0, 0 };
 	struct snapshot *snapshot, *next;
 	unsigned n = 0;
 
@@ -136,8 +137,10 @@ static void on_age(evutil_socket_t fd, short what, void *data)
 			continue;
 		n += spool_expire(s, snapshot, "spool-max-age");
 	}
-	if (n == EXPIRED_MAX)
-		event_active(s->age, EV_TIMEOUT, 1);
+	/* By event_active(), the next turn would come before the loop looks at anything else. */
+	if (n < EXPIRED_MAX)
+		pause.tv_sec = AGE_SECONDS;
+	event_add(s->age, &pause);
 }
 
 static void list_snapshot(struct spool *s, const char *id)
@@ -207,7 +210,7 @@ int spool_new(const struct spool_options *options, struct spool **ret)
 	TAILQ_INIT(&s->list);
 	LIST_INIT(&s->leaving);
 	s->path = strdup(options->path);
-	s->age = event_new(options->base, -1, EV_PERSIST, on_age, s);
+	s->age = evtimer_new(options->base, on_age, s);
 	if (s->age)
 		event_add(s->age, &period);
 	rc = s->path && s->age ? path_make_dir(options->path, 0700, true) : -ENOMEM;
