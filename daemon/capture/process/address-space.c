@@ -227,6 +227,8 @@ static void rest_after(const struct started_call *r)
 	if (!r->call.elsewhere) {
 		if (!is_same(row.of, r->of) || now - row.ended > stuck_ns)
 			row.waited = 0;
+		/* Calls that never pause, as those that scan many processes, may wait for this part of the time. */
+		row.waited -= MIN(row.waited, (now - row.ended) / (rest_ns / stuck_ns));
 		row.of = r->of;
 		row.ended = now;
 		row.waited += waited;
