@@ -60,10 +60,23 @@ static const struct {
 	const char *followed;
 } stops[] = { { 'C', 1, "12345I" }, { 'D', 2, "01245Tt" }, { 'U', 3, "lt" } };
 
+/* Returns where the first expression of a name may begin, since an unresolved name is in one; or NULL. */
+static char *find_expression(char *name)
+{
+	for (; *name; name++)
+		if (*name == 'X' || (*name == 'D' && strspn(name + 1, "TtOv")) ||
+		    (*name == 'A' && strspn(name + 1, "LTabcdefghijklmnopqrstuvwxyz")))
+			return name;
+	return NULL;
+}
+
 /* Replaces these letters. Within identifiers, where most are, it passes on what they are replaced by. */
 static void hide_stops(char *name)
 {
-	char *at = strstr(name, "sr");
+	char *at = find_expression(name);
+
+	if (at)
+		at = strstr(at, "sr");
 
 	for (; at && *at; at++)
 		for (size_t i = 0; i < ELEMENTS(stops); i++)

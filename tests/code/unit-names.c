@@ -18,6 +18,8 @@ static const struct {
 	{ "_ZN3foo17h0123456789abcdeXEv", "foo::h0123456789abcdeX()" },
 	/* Unresolved names; of the malformed ones, libstdc++ would not end. */
 	{ "_Z1fIiEN1SIXsrT_5ClassEE4TypeEv", "S<int::Class>::Type f<int>()" },
+	{ "_ZN3src4callIJiEEEvDpT_", "void src::call<int>(int)" },
+	{ "_Z4usrsDn", "usrs(decltype(nullptr))" },
 	{ "_Z1fDTsriED", NULL },
 	{ "_Z1fDTsri1zUD1E", NULL },
 	{ "_Z1fDTsriixCd", NULL },
