@@ -62,8 +62,20 @@ struct target_file *snapshot_writer_file(const struct snapshot_writer *sw, uint3
 	return NULL;
 }
 
+enum { SLOW_NS = 100000000, SLOW_MAX = 10 };
+
+/* Reads a part of a file. A program that keeps the file locked can let it go for a moment, again and again. */
+static ssize_t read_part(struct snapshot_writer *sw, int fd, void *ret, size_t size, uint64_t at)
+{
+	uint64_t before = now_ns(CLOCK_MONOTONIC);
+	ssize_t n = io_pread_nowait(fd, ret, size, (off_t)at);
+
+	sw->slow += now_ns(CLOCK_MONOTONIC) - before > SLOW_NS;
+	return n >= 0 && sw->slow > SLOW_MAX ? -EBUSY : n;
+}
+
 /* Copies a file to path, which is code/NAME in dir. -EBUSY: a program keeps its lock. */
-static int copy_file(int dir, const char *path, int from, uint64_t size)
+static int copy_file(struct snapshot_writer *sw, int dir, const char *path, int from, uint64_t size)
 {
 	_cleanup_close_ int to = -1;
 	uint64_t at = 0;
@@ -75,7 +87,7 @@ static int copy_file(int dir, const char *path, int from, uint64_t size)
 		return -errno;
 	while (at < size) {
 		char buffer[64 << 10];
-		ssize_t got = io_pread_nowait(from, buffer, MIN(sizeof(buffer), size - at), (off_t)at);
+		ssize_t got = read_part(sw, from, buffer, MIN(sizeof(buffer), size - at), at);
 		int rc;
 
 		if (got < 0) {
@@ -95,7 +107,7 @@ static int copy_file(int dir, const char *path, int from, uint64_t size)
 /* As copy_file(). After a locked file no other one is waited for. */
 static int copy_user_file(struct snapshot_writer *sw, int dir, const char *path, int from, uint64_t size)
 {
-	int rc = sw->locked ? -EBUSY : copy_file(dir, path, from, size);
+	int rc = sw->locked ? -EBUSY : copy_file(sw, dir, path, from, size);
 
 	sw->locked |= rc == -EBUSY;
 	return rc;
@@ -192,7 +204,7 @@ static int add_kernel(struct snapshot_writer *sw, int dir, json_object *images)
 
 	if (!snapshot_space_has_kernel(sw))
 		return 0;
-	rc = copy_file(dir, copy, sw->copy->kernel.fd, sw->copy->kernel.size);
+	rc = copy_file(sw, dir, copy, sw->copy->kernel.fd, sw->copy->kernel.size);
 	if (rc < 0)
 		return rc;
 	o = json_object_new_object();

@@ -30,6 +30,7 @@ struct snapshot_writer {
 	size_t n_files;
 	unsigned lost_files; /* mapped files that are not available */
 	bool locked;         /* a program keeps the lock of a file */
+	unsigned slow;       /* reads of files that took long */
 	uint64_t keep_free;  /* bytes that must stay free on the file system */
 	json_object *mark;   /* the hit that requested it, or NULL; owned */
 	json_object *ended;  /* how the process ended; NULL: it runs; owned */

@@ -132,15 +132,16 @@ static ssize_t read_cached(int fd, const struct iovec *to, off_t at)
 ssize_t io_pread_nowait(int fd, void *ret, size_t size, off_t at)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };
+	unsigned waits = 0;
 	size_t have = 0;
 
-	for (unsigned i = 0; have < size && i < LOCKED_MS;) {
+	while (have < size && waits < LOCKED_MS) {
 		const struct iovec to = { (uint8_t *)ret + have, size - have };
 		off_t from = at + (off_t)have;
 		ssize_t n = read_cached(fd, &to, from);
 
 		if (n == -EAGAIN && fetch_pages(fd, from, to.iov_len)) {
-			if (i++ > 0)
+			if (waits++ > 0)
 				clock_nanosleep(CLOCK_MONOTONIC, 0, &ms, NULL);
 			continue;
 		}
@@ -149,6 +150,7 @@ ssize_t io_pread_nowait(int fd, void *ret, size_t size, off_t at)
 		if (n <= 0)
 			return have ? (ssize_t)have : n;
 		have += (size_t)n;
+		waits = 0;
 	}
 	return have || !size ? (ssize_t)have : -EBUSY;
 }
