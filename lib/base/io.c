@@ -147,6 +147,8 @@ ssize_t io_pread_nowait(int fd, void *ret, size_t size, off_t at)
 		}
 		if ((n == -EAGAIN || n == -EOPNOTSUPP) && (n = preadv2(fd, &to, 1, from, 0)) < 0)
 			n = -errno;
+		if (n == -EINTR)
+			continue;
 		if (n <= 0)
 			return have ? (ssize_t)have : n;
 		have += (size_t)n;

@@ -329,6 +329,15 @@ REPLACE_IO(pwrite64, WRITE, (int fd, const void *p, size_t size, off_t at), size
 REPLACE_IO(sendfile, WRITE, (int fd, int from, off_t *at, size_t size), size, fd, fd, from, at, size)
 REPLACE_IO(sendfile64, WRITE, (int fd, int from, off_t *at, size_t size), size, fd, fd, from, at, size)
 REPLACE(ssize_t, readv, READ, -1, (int fd, const struct iovec *v, int n), fd, v, n)
+NEXT(ssize_t, preadv2, int fd, const struct iovec *v, int n, off_t at, int flags)
+ssize_t preadv2(int fd, const struct iovec *v, int n, off_t at, int flags)
+{
+	struct iovec one = { v->iov_base, 1 };
+
+	if (!fails(READ))
+		return find_preadv2()(fd, v, n, at, flags);
+	return errno ? -1 : find_preadv2()(fd, &one, 1, at, flags);
+}
 REPLACE(ssize_t, writev, WRITE, -1, (int fd, const struct iovec *v, int n), fd, v, n)
 REPLACE_IO(send, SEND, (int fd, const void *p, size_t size, int flags), size, fd, fd, p, size, flags)
 REPLACE_IO(recv, RECEIVE, (int fd, void *p, size_t size, int flags), size, fd, fd, p, size, flags)
