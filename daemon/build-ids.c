@@ -19,8 +19,7 @@
 enum {
 	ANSWER_SECONDS = 3,
 	CACHE_MAX = 8192,
-	JOBS_MAX = 32,        /* at a time, so that decodes have places in csight-decode, too; the others wait */
-	ACCOUNT_JOBS_MAX = 8, /* of them, so that files that are slow to read hold up their user alone */
+	JOBS_MAX = 32, /* at a time, so that decodes have places in csight-decode, too; the others wait */
 };
 
 /* A file that was changed within this time may change again without a new ctime, since its clock advances in steps. */
@@ -243,21 +242,10 @@ static int start_job(struct query *q)
 	return decoder_start_build_ids(q->fd, fds, q->n_batch);
 }
 
-/* True if the account of a query has all the jobs that it may have. */
-static bool is_account_full(const struct query *q)
-{
-	const struct query *other;
-	unsigned n = 0;
-
-	TAILQ_FOREACH (other, &q->owner->queries, link)
-		n += other->fd >= 0 && other->q.account == q->q.account;
-	return n >= ACCOUNT_JOBS_MAX;
-}
-
 /* Starts the job of a batch, unless too many run. */
 static void begin_batch(struct query *q)
 {
-	q->held = q->owner->running >= JOBS_MAX || is_account_full(q);
+	q->held = q->owner->running >= JOBS_MAX;
 	if (q->held)
 		return;
 	if (!decode_server_ready(q->owner->server))

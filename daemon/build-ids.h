@@ -32,8 +32,7 @@ struct build_id_file {
 };
 
 struct build_ids_query {
-	uid_t uid;     /* owner of the process; answers are cached for this user */
-	uid_t account; /* whose places in csight-decode the jobs take */
+	uid_t uid; /* owner of the snapshot; answers are cached for this user */
 	struct build_id_file *files;
 	size_t n;
 	/* Called once, perhaps before build_ids_read() returns. reason: why some files have no answer, or NULL. */

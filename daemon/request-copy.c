@@ -97,13 +97,11 @@ void request_write_when_room(struct snapshot_request *r)
 		request_fail(r, REQUEST_FAILED, rc == -EAGAIN ? REQUEST_ENDING : why.reason.text);
 		return;
 	}
-	build_ids_read(job_queue_build_ids(r->list->o.jobs),
-		       &(struct build_ids_query){ .uid = r->target->uid,
-						  .account = ledger_owner(r->list->o.ledger, r->target->owner),
-						  .files = r->writer.unidentified,
-						  .n = r->writer.n_unidentified,
-						  .ended = on_build_ids,
-						  .data = r });
+	build_ids_read(job_queue_build_ids(r->list->o.jobs), &(struct build_ids_query){ .uid = r->target->uid,
+											.files = r->writer.unidentified,
+											.n = r->writer.n_unidentified,
+											.ended = on_build_ids,
+											.data = r });
 }
 
 static void make_id(uint64_t time, char *ret)
