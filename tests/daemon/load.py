@@ -118,8 +118,14 @@ class Load:
     def step(self):
         u = self.random.choice(self.users)
         steps = [self.connect, self.disconnect, self.begin, self.end_program, self.snapshot, self.snapshot, self.remove]
-        # A long load stays below the limit of all connections, where idle ones would be closed for others.
-        self.random.choice(steps if self.options.seconds else steps + [self.connect])(u)
+        step = self.random.choice(steps if self.options.seconds else steps + [self.connect])
+        # A long load stays below the limit of all connections, where idle ones would be closed for others. Users who have none
+        # close none, so that there would be more and more.
+        if self.options.seconds and step == self.connect and sum(len(v.clients) for v in self.users) >= self.options.connections:
+            step = self.disconnect
+        if self.options.seconds and step == self.begin and sum(len(v.programs) for v in self.users) >= self.options.targets:
+            step = self.end_program
+        step(u)
 
     def statement(self):
         """What Status says of each user, when nothing is under way."""
