@@ -268,20 +268,27 @@ static bool reads_well(struct pd_file *f, const struct pd_piece *p)
 	return true;
 }
 
+static struct pd_writer *begin_recording(int fd)
+{
+	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0 } };
+	struct pd_session s = session(&cpu);
+	struct pd_writer *w;
+
+	s.mixed = true;
+	return CHECK_EQ(pd_write_begin(fd, &s, &w), 0) ? w : NULL;
+}
+
 /* Slices of two threads in turn, with records between them; those that continue each other are one piece. */
 static void test_recording(void)
 {
 	_cleanup_close_ int fd = memfd_create("perfdata", MFD_CLOEXEC);
-	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0 } };
-	struct pd_session s = session(&cpu);
+	struct pd_writer *w = begin_recording(fd);
 	const struct pd_contents *c;
 	struct pd_problem problem;
-	struct pd_writer *w;
 	struct pd_file *f;
 	uint64_t at;
 
-	s.mixed = true;
-	if (!CHECK_EQ(pd_write_begin(fd, &s, &w), 0))
+	if (!w)
 		return;
 	write_slice(w, 0, 100, 1101, 0);
 	write_slice(w, 1, 0, 700, 0);
@@ -320,16 +327,13 @@ static void test_reused_id(void)
 {
 	_cleanup_close_ int fd = memfd_create("perfdata", MFD_CLOEXEC);
 	static const uint64_t ends[][2] = { { 3000, 5000 }, { 1000, 1500 }, { 3000, 3100 }, { 1000, 3000 } };
-	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0 } };
-	struct pd_session s = session(&cpu);
+	struct pd_writer *w = begin_recording(fd);
 	const struct pd_contents *c;
 	struct pd_problem problem;
-	struct pd_writer *w;
 	struct pd_file *f;
 	uint8_t byte;
 
-	s.mixed = true;
-	if (!CHECK_EQ(pd_write_begin(fd, &s, &w), 0))
+	if (!w)
 		return;
 	for (uint32_t n = 0; n < ELEMENTS(ends); n++)
 		for (unsigned i = 0; i < 2; i++) {
