@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Attacks of one user on csightd, and what another user gets meanwhile. Needs root, which acts as both.
 
-usage: attacks.py SOCKET PID-OF-CSIGHTD ATTACK FUSE-DEVICE DIRECTORY      prints the facts as JSON
+usage: attacks.py SOCKET PID-OF-CSIGHTD ATTACK FUSE-DEVICE DIRECTORY [SECONDS]      prints the facts as JSON
        attacks.py seize PID UID
        attacks.py ask SOCKET UID METHOD PARAMETERS
        attacks.py serve FUSE-DEVICE DIRECTORY [OPERATION...]             a file system that does not answer these
@@ -856,4 +856,4 @@ elif __name__ == "__main__" and sys.argv[1] == "ask":
     become(int(sys.argv[3]))
     print(call(sys.argv[2], sys.argv[4], json.loads(sys.argv[5])).get("error"))
 elif __name__ == "__main__":
-    print(json.dumps(run(sys.argv[1], int(sys.argv[2]), sys.argv[3], *sys.argv[4:6])))
+    print(json.dumps(run(sys.argv[1], int(sys.argv[2]), sys.argv[3], *sys.argv[4:6], *map(float, sys.argv[6:]))))
