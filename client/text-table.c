@@ -183,12 +183,6 @@ static void layout(struct text_table *t, size_t width)
 	}
 }
 
-static void print_blanks(struct text_table *t, FILE *f)
-{
-	fprintf(f, "%*s", (int)t->blanks, "");
-	t->blanks = 0;
-}
-
 /* Prints a cell. Blanks are printed before the next one that has text, so that no line ends in them. */
 static void print_cell(struct text_table *t, FILE *f, size_t column, const struct text_cell *cell)
 {
@@ -202,9 +196,9 @@ static void print_cell(struct text_table *t, FILE *f, size_t column, const struc
 	pad = c->print - MIN(c->print, width);
 	t->blanks += c->right ? pad : 0;
 	if (width) {
-		print_blanks(t, f);
-		fprintf(f, "%s%s%s%s", format_style(f, cell->style), text, cell->suffix ? cell->suffix : "",
-			cell->style ? format_style(f, STYLE_PLAIN) : "");
+		fprintf(f, "%*s%s%s%s%s", (int)t->blanks, "", format_style(f, cell->style), text,
+			cell->suffix ? cell->suffix : "", cell->style ? format_style(f, STYLE_PLAIN) : "");
+		t->blanks = 0;
 	}
 	t->blanks += SPACE + (c->right ? 0 : pad);
 }

@@ -55,7 +55,9 @@ bool capture_piece(const struct capture_thread *t, unsigned n, const uint8_t **r
 {
 	size_t at = t->room ? t->from % t->room : 0, first = MIN(t->size, t->room - at);
 
-	*ret = n == 0 ? t->data + at : n == 1 ? t->data : t->end;
+	*ret = n < 2 ? t->data : t->end;
+	if (n == 0 && first)
+		*ret += at;
 	*ret_size = n == 0 ? first : n == 1 ? t->size - first : t->end_size;
 	return n < 3;
 }
