@@ -557,7 +557,9 @@ static void insert(const uint64_t *n, const char *text)
 
 	if (!the.claims[0].spool || ++the.made > SNAPSHOTS_MAX || !(s = snapshot_new()))
 		return;
-	snprintf(s->id, sizeof(s->id), "20270101T000000-%06x", the.made);
+	/* A directory of the input may have such a name. */
+	for (unsigned i = the.made; !*s->id || spool_find(the.spool, s->id); i += SNAPSHOTS_MAX)
+		snprintf(s->id, sizeof(s->id), "20270101T000000-%06x", i);
 	s->name = strdup("new");
 	s->pid = 1;
 	s->owner = s->uid = ledger_uid(&the.claims[0].bytes);
