@@ -14,6 +14,8 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include "lib/base/buf.h"
@@ -25,21 +27,48 @@
 /* daemon/main.c, which is built for harnesses with another name of main(). */
 int csightd_main(int argc, char **argv);
 
-struct fuzz_csightd fuzz_csightd;
+enum { PARTS_MAX = 32, KINDS = 2 };
 
-int fuzz_connect(const char *path, int type)
+struct fuzz_csightd fuzz_csightd;
+static int made[KINDS];       /* the latest numbers: of triggers, of standing targets */
+static bool records, disarms; /* an input may have begun a recording, or disarmed targets */
+
+/* Changes the effective user of the calling thread alone. */
+static void become_user(uid_t uid)
+{
+	fuzz_require(syscall(SYS_setresuid, -1, uid, -1) == 0);
+}
+
+int fuzz_connect_as(const char *path, int type, uid_t uid)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+	uid_t self = geteuid();
 
 	fuzz_require(fd >= 0);
+	if (uid != self)
+		become_user(uid);
 	strcpy(a.sun_path, path);
 	/* csightd may be starting. */
 	for (unsigned n = 0; connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0; n++) {
 		fuzz_require(n < FUZZ_HANG_MS / FUZZ_QUIET_MS);
 		poll(NULL, 0, FUZZ_QUIET_MS);
 	}
+	if (uid != self)
+		become_user(self);
 	return fd;
+}
+
+int fuzz_connect(const char *path, int type)
+{
+	return fuzz_connect_as(path, type, geteuid());
+}
+
+struct emu_watching *fuzz_watching(void)
+{
+	const struct emu_header *h = (const struct emu_header *)fuzz_csightd.rings;
+
+	return (struct emu_watching *)(fuzz_csightd.rings + h->watching_offset);
 }
 
 int fuzz_make_rings(void)
@@ -52,6 +81,7 @@ int fuzz_make_rings(void)
 	fuzz_require(map != MAP_FAILED && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
 	fuzz_rings(map, FUZZ_RINGS)[0] = (struct emu_slot){ .state = EMU_IDLE, .tid = 1, .serial = 1, .head = 1000 };
 	fuzz_csightd.rings = map;
+	fuzz_watching()->limits = FUZZ_KNOWS_ALL;
 	return fd;
 }
 
@@ -72,12 +102,28 @@ static int become_target(void)
 	return socket;
 }
 
-static void start_child(pid_t *ret)
+/* After an input that has ended the target of this process. */
+static void restore_target(void)
+{
+	struct emu_message m;
+	ssize_t n;
+
+	while ((n = recv(fuzz_csightd.target, &m, sizeof(m), MSG_DONTWAIT)) > 0)
+		;
+	if (n < 0 && errno == EAGAIN)
+		return;
+	close(fuzz_csightd.target);
+	munmap(fuzz_csightd.rings, FUZZ_RINGS);
+	fuzz_csightd.target = become_target();
+}
+
+static void start_child(pid_t *ret, uid_t uid)
 {
 	*ret = fork();
 	fuzz_require(*ret >= 0);
 	if (*ret)
 		return;
+	fuzz_require(setresuid(uid, uid, uid) == 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	become_target();
 	for (;;)
@@ -155,21 +201,164 @@ void fuzz_check_alive(void)
 		     read(fuzz_csightd.other, reply, sizeof(reply)) > 0);
 }
 
+static void expand(const char *text, size_t size, struct buf *ret)
+{
+	char number[16];
+
+	for (size_t i = 0; i < size; i++) {
+		unsigned n = i + 1 < size && text[i] == '$' ? (unsigned)text[i + 1] - '1' : FUZZ_TARGETS + 2;
+
+		if (n < FUZZ_TARGETS || n == FUZZ_TARGETS + 1) {
+			snprintf(number, sizeof(number), "%d",
+				 n < FUZZ_TARGETS ? (int)fuzz_csightd.pids[n] : fuzz_csightd.number);
+			buf_add(ret, number, strlen(number));
+		} else if (n == FUZZ_TARGETS) {
+			buf_add(ret, fuzz_csightd.id, strlen(fuzz_csightd.id));
+		} else {
+			buf_add(ret, text + i, 1);
+			continue;
+		}
+		i++;
+	}
+}
+
+/* Returns what follows the last occurrence of key; or NULL. */
+static const char *find_last(const char *reply, const char *key)
+{
+	const char *last = NULL;
+
+	while ((reply = strstr(reply, key)))
+		last = reply += strlen(key);
+	return last;
+}
+
+static void note_ids(const char *reply)
+{
+	static const char *const numbers[KINDS] = { "\"trigger\":{\"id\":", "\"standing\":{\"id\":" };
+	const char *id = find_last(reply, "\"snapshot\":{\"id\":\"");
+
+	if (id && strlen(id) >= FUZZ_ID_SIZE) {
+		memcpy(fuzz_csightd.id, id, FUZZ_ID_SIZE - 1);
+		fuzz_csightd.id[strcspn(fuzz_csightd.id, "\"")] = 0;
+	}
+	for (size_t i = 0; i < KINDS; i++) {
+		id = find_last(reply, numbers[i]);
+		if (id && atoi(id) > made[i])
+			made[i] = fuzz_csightd.number = atoi(id);
+	}
+}
+
+/*
+ * Reads until csightd closes the connection, has nothing to say for ms, or with `one` has replied. Descriptors that
+ * come are closed by the kernel.
+ */
+static void read_replies(int fd, bool one, int ms)
+{
+	static char reply[64 << 10];
+	ssize_t n;
+	bool last;
+
+	while (fuzz_wait_readable(fd, ms) && (n = read(fd, reply, sizeof(reply) - 1)) > 0) {
+		last = !reply[n - 1];
+		for (ssize_t i = 0; i < n; i++)
+			reply[i] = reply[i] ? reply[i] : '\n';
+		reply[n] = 0;
+		note_ids(reply);
+		if (one && last && !strstr(reply, "\"continues\":true"))
+			return;
+	}
+}
+
+/* Sends a part of the text, of which *fd is the connection, or -1. */
+static void send_part(int *fd, uid_t uid, const char *text, size_t size)
+{
+	_cleanup_buf_ struct buf b = { 0 };
+
+	if (*fd < 0)
+		*fd = fuzz_connect_as(fuzz_csightd.control, SOCK_STREAM, uid);
+	expand(text, size, &b);
+	fuzz_require(buf_error(&b) == 0);
+	send(*fd, b.data, b.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void call_all(const char *text, size_t size, int ms)
+{
+	int fds[2] = { -1, -1 };
+
+	for (unsigned n = 0; size; n++) {
+		const char *end = n < PARTS_MAX ? memmem(text, size, "\0\n", 2) : NULL;
+		size_t part = end ? (size_t)(end - text) + 1 : size;
+		bool user = *text == '~';
+
+		send_part(&fds[user], user ? FUZZ_USER : 0, text + user, part - user);
+		text += part + !!end;
+		size -= part + !!end;
+		if (size)
+			read_replies(fds[user], true, ms);
+	}
+	for (size_t i = 0; i < ELEMENTS(fds); i++) {
+		if (fds[i] < 0)
+			continue;
+		shutdown(fds[i], SHUT_WR);
+		read_replies(fds[i], false, ms);
+		close(fds[i]);
+	}
+}
+
+/* Undoes what earlier calls have done that would affect later ones. */
+static void tidy(void)
+{
+	static const char restore[] = "{\"method\":\"org.csight.Pause\",\"parameters\":{\"pause\":false}}\0"
+				      "{\"method\":\"org.csight.Arm\",\"parameters\":{\"pid\":$1}}\0"
+				      "{\"method\":\"org.csight.Arm\",\"parameters\":{\"pid\":$2}}\0"
+				      "{\"method\":\"org.csight.Arm\",\"parameters\":{\"pid\":$3}}";
+	static const char *const remove[KINDS] = { "RemoveTrigger", "DisarmStanding" };
+	static int removed[KINDS];
+	char call[128];
+
+	for (size_t i = 0; i < KINDS; i++)
+		while (removed[i] < made[i]) {
+			int n =
+			    snprintf(call, sizeof(call), "{\"method\":\"org.csight.%s\",\"parameters\":{\"id\":%d}}",
+				     remove[i], ++removed[i]);
+
+			call_all(call, (size_t)n + 1, FUZZ_HANG_MS);
+		}
+	if (records) {
+		static const char end[] = "{\"method\":\"org.csight.EndRecording\",\"parameters\":{\"id\":\"$4\"}}";
+
+		call_all(end, sizeof(end), FUZZ_HANG_MS);
+	}
+	if (disarms)
+		call_all(restore, sizeof(restore), FUZZ_HANG_MS);
+	records = disarms = false;
+}
+
+void fuzz_call(const void *text, size_t size, int ms)
+{
+	records |= memmem(text, size, "record", strlen("record")) != NULL;
+	disarms |= memmem(text, size, "Pause", strlen("Pause")) || memmem(text, size, "Disarm", strlen("Disarm"));
+	call_all(text, size, ms);
+}
+
 void fuzz_csightd_begin(void (*begin_decoder)(void))
 {
 	struct sigaction actions[NSIG];
 	pthread_t thread;
 
-	if (fuzz_csightd.dir[0])
+	if (fuzz_csightd.dir[0]) {
+		restore_target();
+		tidy();
 		return;
+	}
 	strcpy(fuzz_csightd.dir, "/dev/shm/csight-fuzz-XXXXXX");
-	fuzz_require(mkdtemp(fuzz_csightd.dir) != NULL);
+	fuzz_require(mkdtemp(fuzz_csightd.dir) != NULL && chmod(fuzz_csightd.dir, 0711) == 0);
 	snprintf(fuzz_csightd.control, sizeof(fuzz_csightd.control), "%s/control", fuzz_csightd.dir);
 	snprintf(fuzz_csightd.emu, sizeof(fuzz_csightd.emu), "%s.emu", fuzz_csightd.control);
 	snprintf(fuzz_csightd.decoder, sizeof(fuzz_csightd.decoder), "%s/decode", fuzz_csightd.dir);
 	fuzz_csightd.pids[0] = getpid();
 	for (size_t i = 1; i < FUZZ_TARGETS; i++)
-		start_child(&fuzz_csightd.pids[i]);
+		start_child(&fuzz_csightd.pids[i], i == FUZZ_TARGETS - 1 ? FUZZ_USER : 0);
 	atexit(remove_dir);
 	if (begin_decoder)
 		begin_decoder();
@@ -183,62 +372,8 @@ void fuzz_csightd_begin(void (*begin_decoder)(void))
 		sigaction(n, &actions[n], NULL);
 	log_setup("fuzz", LOG_EMERG);
 	signal(SIGPIPE, SIG_IGN);
+	/* Until then the third target tries to connect. */
+	fuzz_require(chmod(fuzz_csightd.control, 0666) == 0 && chmod(fuzz_csightd.emu, 0666) == 0);
 	fuzz_csightd.target = become_target();
 	fuzz_check_alive();
-}
-
-static void expand(const char *text, size_t size, struct buf *ret)
-{
-	char pid[16];
-
-	for (size_t i = 0; i < size; i++) {
-		unsigned n = i + 1 < size && text[i] == '$' ? (unsigned)text[i + 1] - '1' : FUZZ_TARGETS + 1;
-
-		if (n < FUZZ_TARGETS) {
-			snprintf(pid, sizeof(pid), "%d", (int)fuzz_csightd.pids[n]);
-			buf_add(ret, pid, strlen(pid));
-		} else if (n == FUZZ_TARGETS) {
-			buf_add(ret, fuzz_csightd.id, strlen(fuzz_csightd.id));
-		} else {
-			buf_add(ret, text + i, 1);
-			continue;
-		}
-		i++;
-	}
-}
-
-static void note_id(char *reply)
-{
-	static const char key[] = "\"id\":\"";
-	const char *at = strstr(reply, key);
-
-	if (at && strlen(at) > strlen(key) + FUZZ_ID_SIZE) {
-		memcpy(fuzz_csightd.id, at + strlen(key), FUZZ_ID_SIZE - 1);
-		fuzz_csightd.id[strcspn(fuzz_csightd.id, "\"")] = 0;
-	}
-}
-
-/* Reads until csightd closes the connection, or has nothing to say. Descriptors that come are closed by the kernel. */
-static void read_replies(int fd, int ms)
-{
-	static char reply[64 << 10];
-	ssize_t n;
-
-	while (fuzz_wait_readable(fd, ms) && (n = read(fd, reply, sizeof(reply) - 1)) > 0) {
-		reply[n] = 0;
-		note_id(reply);
-	}
-}
-
-void fuzz_call(const void *text, size_t size, int ms)
-{
-	_cleanup_buf_ struct buf b = { 0 };
-	int fd = fuzz_connect(fuzz_csightd.control, SOCK_STREAM);
-
-	expand(text, size, &b);
-	fuzz_require(buf_error(&b) == 0);
-	send(fd, b.data, b.size, MSG_DONTWAIT | MSG_NOSIGNAL);
-	shutdown(fd, SHUT_WR);
-	read_replies(fd, ms);
-	close(fd);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * csightd as a whole: its control socket, and the socket at which programs register. Bit 0 of the first byte chooses
- * the socket; bit 1, hits of watch points, which are written to the rings of a target instead. In a message of the
- * control socket, $1 to $4 are replaced (csightd.h). After each input csightd still replies to another client.
+ * the socket; bit 2 with it, another user. Bit 1: after messages of the control socket, a byte 0xff, and the limits of
+ * the plugin come hits of watch points, which are written to the rings of a target. In a message of the control socket,
+ * $1 to $5 are replaced (csightd.h). After each input csightd still replies to another client.
  */
 #include "config.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -45,14 +47,20 @@ static int make_file(uint8_t kind, const uint8_t *data, size_t size)
 		return open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	case 6:
 		return fuzz_fd(data, size);
+	case 7:
+		fd = fuzz_make_rings();
+		((struct emu_header *)fuzz_csightd.rings)->disarmed = 1;
+		munmap(fuzz_csightd.rings, FUZZ_RINGS);
+		fuzz_csightd.rings = rings;
+		return fd;
 	default:
 		return -1;
 	}
 }
 
-static void enter(const uint8_t *data, size_t size)
+static void enter(const uint8_t *data, size_t size, uid_t uid)
 {
-	int fd = fuzz_connect(fuzz_csightd.emu, SOCK_SEQPACKET);
+	int fd = fuzz_connect_as(fuzz_csightd.emu, SOCK_SEQPACKET, uid);
 	char reply[64];
 
 	for (size_t n = 0; size > 1 && n < MESSAGES; n++) {
@@ -70,14 +78,57 @@ static void enter(const uint8_t *data, size_t size)
 	close(fd);
 }
 
-/* Hits, and their counts, in the rings of this process. */
+static const char lists[] = "{\"method\":\"org.csight.ListTriggers\"}\0{\"method\":\"org.csight.ListSnapshots\"}\0"
+			    "{\"method\":\"org.csight.ListTargets\"}";
+
+/* As the plugin writes it, unless the hit has a number. */
+static void write_hit(struct emu_hit *h)
+{
+	struct emu_header *header = (struct emu_header *)fuzz_csightd.rings;
+	struct emu_watching *w = fuzz_watching();
+	size_t watch = h->watch % EMU_WATCHES_MAX;
+	uint64_t n = w->n_hits;
+
+	if (!h->number) {
+		h->number = n + 1;
+		h->trigger = w->watches[watch].trigger;
+		h->tid = h->tid ? h->tid : 1;
+	}
+	w->counts[watch].hits++;
+	w->counts[watch].measured += h->value > 0;
+	w->hits[n % EMU_HITS_MAX] = *h;
+	w->n_hits = n + 1;
+	if (h->held) {
+		w->held_ns = now_ns(CLOCK_MONOTONIC);
+		atomic_fetch_or(&header->control, 1);
+	}
+}
+
 static void hit(const uint8_t *data, size_t size)
 {
-	const struct emu_header *h = (const struct emu_header *)fuzz_csightd.rings;
-	size_t at = offsetof(struct emu_watching, held_ns);
+	const uint8_t *end = memchr(data, 0xff, size);
+	struct emu_watching *w = fuzz_watching();
+	uint32_t limits;
+	struct emu_hit h;
 
-	memcpy(fuzz_csightd.rings + h->watching_offset + at, data, MIN(size, sizeof(struct emu_watching) - at));
+	if (!end || (size_t)(data + size - end) <= sizeof(limits))
+		return;
+	memcpy(&limits, end + 1, sizeof(limits));
+	w->limits = FUZZ_KNOWS_ALL ^ limits;
+	fuzz_call(data, (size_t)(end - data), FUZZ_QUIET_MS);
+	size = (size_t)(data + size - end) - 1 - sizeof(limits);
+	data = end + 1 + sizeof(limits);
+	w->applied = w->epoch;
+	for (; size >= sizeof(h); data += sizeof(h), size -= sizeof(h)) {
+		memcpy(&h, data, sizeof(h));
+		write_hit(&h);
+	}
 	fuzz_send_message(fuzz_csightd.target, EMU_HITS, 0, -1);
+	fuzz_check_alive();
+	/* What the hits cause is in the lists. */
+	poll(NULL, 0, 2 * FUZZ_QUIET_MS);
+	fuzz_call(lists, sizeof(lists), FUZZ_QUIET_MS);
+	w->limits = FUZZ_KNOWS_ALL;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -88,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (data[0] & 2)
 		hit(data + 1, size - 1);
 	else if (data[0] & 1)
-		enter(data + 1, size - 1);
+		enter(data + 1, size - 1, data[0] & 4 ? FUZZ_USER : 0);
 	else
 		fuzz_call(data + 1, size - 1, FUZZ_QUIET_MS);
 	fuzz_check_alive();
@@ -102,6 +153,170 @@ static void seed_call(const char *method, const char *parameters)
 			 parameters);
 
 	fuzz_seed(text, (size_t)n + 1);
+}
+
+/* Calls in one connection, of which each waits for the reply of the one before. */
+static void add_calls(struct buf *b, const char *const (*calls)[2], size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		buf_printf(b, "%s%s{\"method\":\"org.%s\",\"parameters\":%s}%c", i ? "\n" : "",
+			   *calls[i][0] == '~' ? "~" : "", calls[i][0] + (*calls[i][0] == '~'), calls[i][1], 0);
+}
+
+static void seed_sequence(const char *const (*calls)[2], size_t n)
+{
+	_cleanup_buf_ struct buf b = { 0 };
+
+	buf_add(&b, "0", 1);
+	add_calls(&b, calls, n);
+	fuzz_require(buf_error(&b) == 0);
+	fuzz_seed(b.data, b.size);
+}
+
+static void seed_sequences(void)
+{
+#define ID "{\"id\":\"$4\"}"
+#define NUMBER "{\"id\":$5}"
+#define SEED(...)                                                      \
+	do {                                                           \
+		static const char *const calls[][2] = { __VA_ARGS__ }; \
+		seed_sequence(calls, ELEMENTS(calls));                 \
+	} while (0)
+	SEED({ "csight.Snapshot", "{\"pid\":$1,\"noWait\":true}" }, { "csight.GetSnapshot", ID },
+	     { "csight.Status", "{}" }, { "csight.ListSnapshots", "{}" },
+	     { "csight.Open", "{\"id\":\"$4\",\"file\":\"perfdata\"}" },
+	     { "csight.Open", "{\"id\":\"$4\",\"file\":\"json\"}" },
+	     { "csight.Open", "{\"id\":\"$4\",\"file\":\"store\"}" },
+	     { "csight.Open", "{\"id\":\"$4\",\"file\":\"x\"}" }, { "csight.Keep", "{\"id\":\"$4\",\"keep\":1}" },
+	     { "csight.Keep", ID }, { "csight.EndRecording", ID }, { "~csight.GetSnapshot", ID },
+	     { "csight.Remove", ID });
+	SEED({ "csight.Snapshot", "{\"pid\":$2,\"noWait\":true}" }, { "csight.Wait", ID });
+	SEED({ "csight.Snapshot", "{\"pid\":$2,\"record\":{},\"noWait\":true}" },
+	     { "csight.Open", "{\"id\":\"$4\",\"file\":\"json\"}" }, { "csight.Keep", ID }, { "csight.Remove", ID },
+	     { "csight.ListSnapshots", "{}" }, { "csight.EndRecording", ID }, { "csight.GetSnapshot", ID });
+	SEED({ "csight.Snapshot", "{\"pid\":$2,\"record\":{},\"last\":5}" });
+	SEED({ "csight.Snapshot", "{\"pid\":$2,\"record\":{},\"with\":[$1]}" });
+	SEED({ "csight.Snapshot", "{\"pid\":1,\"noArm\":true}" });
+	SEED({ "csight.Disarm", "{\"pid\":$2}" }, { "csight.Snapshot", "{\"pid\":$2,\"noArm\":true}" },
+	     { "csight.Snapshot", "{\"pid\":$2,\"noWait\":true}" }, { "csight.ListTargets", "{}" },
+	     { "csight.Disarm", "{\"pid\":$2}" }, { "csight.Disarm", "{\"pid\":$2}" });
+	SEED({ "csight.Pause", "{}" }, { "csight.Status", "{}" }, { "csight.Arm", "{\"pid\":$2}" },
+	     { "csight.Snapshot", "{\"pid\":$2}" }, { "csight.Pause", "{\"pause\":1}" });
+	SEED({ "csight.ArmStanding", "{\"rule\":{\"name\":\"q*\",\"user\":7},\"options\":"
+				     "{\"ringSize\":65536,\"filter\":\"f\",\"sink\":\"s\"}}" },
+	     { "csight.ListStanding", "{}" }, { "~csight.DisarmStanding", NUMBER },
+	     { "csight.DisarmStanding", NUMBER });
+	SEED({ "csight.ArmStanding", "{\"rule\":{\"exe\":\"/x\"},\"options\":1}" });
+	SEED({ "csight.ArmStanding", "{\"rule\":{\"exe\":\"/x\"},\"options\":{\"thread\":7}}" });
+	SEED({ "csight.ArmStanding", "{\"rule\":{\"exe\":\"\"}}" }, { "csight.ArmStanding", "{\"rule\":{\"unit\":7}}" },
+	     { "csight.ArmStanding", "{\"rule\":{\"user\":-7}}" }, { "csight.ArmStanding", "{\"rule\":{\"tree\":-7}}" },
+	     { "csight.ListStanding", "{\"first\":\"\"}" });
+	SEED({ "~csight.ArmStanding", "{\"rule\":{\"name\":\"x\",\"user\":0}}" },
+	     { "~csight.ArmStanding", "{\"rule\":{\"exe\":\"/x\"}}" }, { "~csight.ListStanding", "{}" },
+	     { "~csight.ArmStanding", "{\"rule\":{\"exe\":\"/y\"},\"options\":{\"kernel\":true}}" });
+	SEED({ "csight.Arm", "{\"pid\":$1,\"options\":{\"cycleThreshold\":100000}}" },
+	     { "csight.Arm", "{\"pid\":$1,\"options\":{\"timestampInterval\":3}}" },
+	     { "csight.Arm", "{\"pid\":$1,\"options\":{\"thread\":0}}" },
+	     { "csight.Arm", "{\"pid\":$1,\"options\":{\"ringSize\":3}}" },
+	     { "csight.Arm", "{\"pid\":$1,\"options\":{\"cycles\":7}}" },
+	     { "csight.Arm", "{\"pid\":$1,\"options\":{\"mode\":\"x\"}}" }, { "csight.Arm", "{\"pid\":1}" },
+	     { "csight.ListTargets", "{\"first\":\"\"}" }, { "csight.ListTriggers", "{\"first\":\"\"}" });
+	SEED({ "csight.Watch", "{\"pid\":$1,\"trigger\":\"syscall read longer-than p99 group tree\"}" },
+	     { "csight.ListTriggers", "{}" }, { "csight.SetTrigger", "{\"id\":$5,\"enabled\":false}" },
+	     { "csight.SetTrigger", "{\"id\":$5,\"enabled\":true}" }, { "csight.SetTrigger", "{\"id\":$5}" },
+	     { "~csight.RemoveTrigger", NUMBER }, { "csight.RemoveTrigger", NUMBER });
+	SEED({ "csight.Watch", "{\"pid\":$1,\"trigger\":\"syscall nothing\"}" },
+	     { "csight.Watch", "{\"pid\":$1,\"trigger\":\"function f\"}" },
+	     { "csight.Watch", "{\"pid\":$1,\"trigger\":\"oom\"}" },
+	     { "csight.Watch", "{\"pid\":$1,\"trigger\":\"off-cpu longer-than 5ms\"}" },
+	     { "csight.Watch", "{\"pid\":$1,\"trigger\":\"line a.c:7\",\"places\":[{\"address\":\"0x1\"}]}" },
+	     { "csight.Watch", "{\"pid\":$1,\"trigger\":\"every 5m\"}" },
+	     { "csight.Watch", "{\"pid\":$1,\"trigger\":\"crash\",\"places\":[{\"address\":\"0x1\",\"inode\":7,"
+			       "\"device\":\"8:x\"}]}" },
+	     { "csight.Watch", "{\"pid\":$1,\"trigger\":\"crash\",\"places\":[{\"address\":\"0x1\",\"inode\":7,"
+			       "\"device\":\"8\"}]}" },
+	     { "csight.Watch", "{\"pid\":$1,\"trigger\":\"crash\",\"places\":[{\"address\":\"0x1\",\"ends\":7}]}" },
+	     { "csight.Watch", "{\"pid\":$1,\"trigger\":\"crash\",\"places\":[{\"address\":\"0x1\",\"ends\":[7]}]}" });
+	SEED({ "~csight.Status", "{}" }, { "~csight.ListTargets", "{}" }, { "~csight.Arm", "{\"pid\":$1}" },
+	     { "~csight.Arm", "{\"pid\":$3,\"options\":{\"kernel\":true}}" }, { "~csight.Arm", "{\"pid\":$3}" },
+	     { "~csight.Pause", "{}" }, { "~csight.Reload", "{}" }, { "~csight.Arm", "{\"pid\":1}" },
+	     { "~csight.Snapshot", "{\"pid\":$3,\"with\":[$1],\"noWait\":true}" },
+	     { "~csight.Snapshot", "{\"pid\":$3,\"noWait\":true}" }, { "~csight.Keep", ID },
+	     { "~csight.Open", "{\"id\":\"$4\",\"file\":\"perfdata\"}" }, { "csight.ListSnapshots", "{}" },
+	     { "csight.Status", "{}" });
+	SEED({ "~csight.Watch", "{\"pid\":$3,\"trigger\":\"signal 10 exec \\\"echo x\\\"\"}" },
+	     { "csight.ListTriggers", "{}" }, { "~csight.ListTriggers", "{}" });
+	SEED({ "csight.Subscribe", "{}" },
+	     { "varlink.service.GetInterfaceDescription", "{\"interface\":\"org.varlink.service\"}" });
+#undef SEED
+}
+
+/* A client that has subscribed while another one takes a snapshot, and is refused one. */
+static void seed_subscription(void)
+{
+	static const char text[] =
+	    "0{\"method\":\"org.csight.Subscribe\",\"more\":true}\0\n"
+	    "~{\"method\":\"org.csight.Snapshot\",\"parameters\":{\"pid\":$3,\"noWait\":true}}\0\n"
+	    "~{\"method\":\"org.csight.Snapshot\",\"parameters\":{\"pid\":1,\"noArm\":true}}";
+	static const char other[] =
+	    "0~{\"method\":\"org.csight.Subscribe\",\"more\":true}\0\n"
+	    "{\"method\":\"org.csight.Snapshot\",\"parameters\":{\"pid\":$3,\"noWait\":true}}\0\n"
+	    "{\"method\":\"org.csight.Snapshot\",\"parameters\":{\"pid\":1,\"noArm\":true}}";
+
+	fuzz_seed(text, sizeof(text));
+	fuzz_seed(other, sizeof(other));
+}
+
+/* Many calls of a client that does not read their replies. */
+static void seed_unread(void)
+{
+	static const char call[] = "{\"method\":\"org.varlink.service.GetInterfaceDescription\",\"parameters\":{"
+				   "\"interface\":\"org.csight\"}}";
+	_cleanup_buf_ struct buf b = { 0 };
+
+	buf_add(&b, "0", 1);
+	while (b.size + sizeof(call) <= SMALL)
+		buf_add(&b, call, sizeof(call));
+	fuzz_require(buf_error(&b) == 0);
+	fuzz_seed(b.data, b.size);
+}
+
+/* A trigger, and hits of its first watches; the last one holds the rings. */
+static void seed_hits(const char *trigger, const char *places, uint32_t limits)
+{
+	_cleanup_buf_ struct buf b = { 0 };
+	struct emu_hit h = { .tid = 1, .time_ns = 7, .value = 9, .how = EMU_HIT_RETURNED };
+
+	buf_printf(
+	    &b, "2{\"method\":\"org.csight.Watch\",\"parameters\":{\"pid\":$1,\"trigger\":\"%s\",\"places\":[%s]}}%c",
+	    trigger, places, 0);
+	buf_add(&b, "\xff", 1);
+	buf_add(&b, &limits, sizeof(limits));
+	for (h.watch = 0; h.watch < 3; h.watch++) {
+		h.held = h.watch == 2;
+		h.how++;
+		buf_add(&b, &h, sizeof(h));
+	}
+	fuzz_require(buf_error(&b) == 0);
+	fuzz_seed(b.data, b.size);
+}
+
+static void seed_all_hits(void)
+{
+	static const char place[] = "{\"address\":\"0x1000\",\"size\":16,\"condition\":0}";
+
+	seed_hits("address 0x400000", "", 0);
+	seed_hits("function f longer-than 5ns group tree", place, 0);
+	seed_hits("function f longer-than p99", "{\"address\":\"0x1000\",\"go\":\"0x20\",\"ends\":[\"0x1010\"]}", 0);
+	seed_hits("signal 10 and address 0x400000 within 5ms", "", 0);
+	seed_hits("signal 10 or syscall read once", "", 0);
+	seed_hits("address 0x400000 after 1ms max 0", "", 0);
+	seed_hits("address 0x400000", "", EMU_CANNOT_RETRANSLATE);
+	seed_hits("signal 10", "", EMU_CANNOT_READ_REGISTERS);
+	seed_hits("off-cpu longer-than 5ms", "", EMU_KNOWS_OFF_CPU);
+	seed_hits("syscall read longer-than p99", "", EMU_KNOWS_P99);
+	seed_hits("signal 10 and address 0x400000 within 5ms", "", EMU_KNOWS_JOINS);
+	seed_hits("function f longer-than 5ns", "{\"address\":\"0x1000\",\"go\":\"0x20\"}", EMU_KNOWS_GO_CALLS);
 }
 
 static void seed_calls(void)
@@ -184,18 +399,21 @@ void fuzz_seeds(void)
 		{ .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_FILE, .value = 1 },
 		{ .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_HITS },
 	};
+	static const struct emu_message old = { .magic = EMU_MAGIC, .version = EMU_VERSION - 1, .type = EMU_HELLO };
 	static const struct emu_message notes = { .magic = NOTES_MAGIC, .version = NOTES_VERSION };
-	static uint8_t hits[4096] = { 2 };
-	struct emu_hit h = { .number = 1, .trigger = 1, .tid = 1, .time_ns = 7, .value = 9 };
-	uint64_t one = 1;
 
 	seed_calls();
+	seed_sequences();
+	seed_subscription();
+	seed_unread();
+	seed_all_hits();
 	seed_entry((const uint8_t[]){ 1, 5, 0 }, messages, ELEMENTS(messages));
 	seed_entry((const uint8_t[]){ 1, 4, 6 | 0x80 }, messages, ELEMENTS(messages));
 	seed_entry((const uint8_t[]){ 3, 0, 0 }, messages, ELEMENTS(messages));
 	seed_entry((const uint8_t[]){ 2 }, &notes, 1);
 	seed_entry((const uint8_t[]){ 6 }, &notes, 1);
-	memcpy(hits + 1 + offsetof(struct emu_watching, n_hits) - offsetof(struct emu_watching, held_ns), &one, 8);
-	memcpy(hits + 1 + offsetof(struct emu_watching, hits) - offsetof(struct emu_watching, held_ns), &h, sizeof(h));
-	fuzz_seed(hits, sizeof(hits));
+	seed_entry((const uint8_t[]){ 1, 0x85, 7 }, messages, ELEMENTS(messages));
+	seed_entry((const uint8_t[]){ 7, 5, 0 }, messages, ELEMENTS(messages));
+	seed_entry((const uint8_t[]){ 1 }, &old, 1);
+	seed_entry((const uint8_t[]){ 2, 2 }, (const struct emu_message[]){ notes, notes }, 2);
 }
