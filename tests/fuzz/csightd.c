@@ -162,10 +162,13 @@ static void *run_csightd(void *unused)
 			       "--set",
 			       "history-targets=4",
 			       "--set",
+			       "targets-max=16",
+			       "--set",
 			       "spool-max=64M",
 			       "--config",
 			       config,
 			       NULL };
+	static const char sections[] = "[Target none]\nname = none\n[Trigger ends]\nprogram = prog\nexit = yes\n";
 	int fd;
 
 	snprintf(spool, sizeof(spool), "%s/spool", fuzz_csightd.dir);
@@ -174,7 +177,7 @@ static void *run_csightd(void *unused)
 	snprintf(opener, sizeof(opener), "opener=%s/none", fuzz_csightd.dir);
 	snprintf(config, sizeof(config), "%s/config", fuzz_csightd.dir);
 	fd = open(config, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	fuzz_require(fd >= 0);
+	fuzz_require(fd >= 0 && write(fd, sections, strlen(sections)) == (ssize_t)strlen(sections));
 	close(fd);
 	csightd_main(ELEMENTS(argv) - 1, (char **)argv);
 	abort();

@@ -246,6 +246,35 @@ static void seed_sequences(void)
 	     { "csight.Status", "{}" });
 	SEED({ "~csight.Watch", "{\"pid\":$3,\"trigger\":\"signal 10 exec \\\"echo x\\\"\"}" },
 	     { "csight.ListTriggers", "{}" }, { "~csight.ListTriggers", "{}" });
+	SEED({ "csight.ArmStanding",
+	       "{\"rule\":{\"name\":\"q\",\"unit\":\"a.service\",\"cgroup\":\"/a\"},\"options\":{}}" },
+	     { "csight.ArmStanding",
+	       "{\"rule\":{\"name\":\"q\",\"unit\":\"a.service\",\"cgroup\":\"/a\"},\"options\":{}}" });
+	SEED({ "csight.ArmStanding", "{\"rule\":{}}" }, { "csight.ArmStanding", "{\"rule\":{\"exe\":\"x\"}}" },
+	     { "csight.ArmStanding", "{\"rule\":{\"unit\":\"x\"}}" },
+	     { "csight.ArmStanding", "{\"rule\":{\"cgroup\":\"x\"}}" }, { "csight.DisarmStanding", "{\"id\":1}" },
+	     { "csight.DisarmStanding", "{}" }, { "csight.ArmStanding", "{\"rule\":{\"unit\":\"init.scope\"}}" });
+	SEED({ "csight.Snapshot", "{\"pid\":$1,\"noArm\":7}" }, { "csight.Snapshot", "{\"pid\":$1,\"with\":7}" },
+	     { "csight.Snapshot", "{\"pid\":$1,\"record\":{\"maxTime\":0}}" },
+	     { "csight.Snapshot", "{\"pid\":$1,\"last\":\"\"}" }, { "csight.Snapshot", "{\"pid\":-7}" },
+	     { "csight.Snapshot", "{\"pid\":999999999}" }, { "csight.Snapshot", "{\"pid\":1}" },
+	     { "csight.Snapshot", "{\"pid\":1,\"with\":[$1]}" }, { "csight.Wait", "{}" },
+	     { "csight.Wait", "{\"id\":7}" }, { "csight.Keep", "{\"id\":\"$4\",\"keep\":7}" });
+	SEED({ "csight.ListTriggers", "{\"first\":\"\"}" }, { "csight.SetTrigger", "{}" },
+	     { "csight.ListSnapshots", "{\"first\":\"\"}" }, { "csight.Nothing", "{}" }, { "other.Nothing", "{}" },
+	     { "csight.Arm", "{\"pid\":1,\"options\":7}" },
+	     { "varlink.service.GetInterfaceDescription", "{\"interface\":\"org.nothing\"}" },
+	     { "varlink.service.GetInterfaceDescription", "{}" },
+	     { "csight.Watch", "{\"pid\":1,\"trigger\":\"crash\"}" }, { "csight.Watch", "{\"pid\":$1}" },
+	     { "csight.Watch", "{\"pid\":$1,\"trigger\":\"crash\",\"places\":7}" });
+	SEED({ "csight.Watch",
+	       "{\"pid\":$1,\"trigger\":\"function f longer-than 5ms\",\"places\":[{\"address\":\"0x1000\","
+	       "\"size\":16,\"inode\":7,\"device\":\"8:1\",\"ends\":[\"0x1010\"],\"loops\":true}]}" },
+	     { "csight.Watch", "{\"pid\":$1,\"trigger\":\"off-cpu longer-than 5ms once\"}" },
+	     { "csight.ListTriggers", "{}" }, { "csight.Snapshot", "{\"pid\":$1,\"noWait\":true}" },
+	     { "csight.GetSnapshot", ID }, { "csight.Disarm", "{\"pid\":$1}" }, { "csight.Arm", "{\"pid\":$1}" });
+	SEED({ "csight.Pause", "{}" }, { "csight.Disarm", "{\"pid\":$1}" },
+	     { "csight.Snapshot", "{\"pid\":$1,\"noWait\":true}" }, { "csight.Arm", "{\"pid\":1}" });
 	SEED({ "csight.Subscribe", "{}" },
 	     { "varlink.service.GetInterfaceDescription", "{\"interface\":\"org.varlink.service\"}" });
 #undef SEED
@@ -267,18 +296,36 @@ static void seed_subscription(void)
 	fuzz_seed(other, sizeof(other));
 }
 
-/* Many calls of a client that does not read their replies. */
-static void seed_unread(void)
+/* Many calls: of a client that does not read replies while another one waits for its own, and more than limits allow.
+ */
+static void seed_many(void)
 {
-	static const char call[] = "{\"method\":\"org.varlink.service.GetInterfaceDescription\",\"parameters\":{"
-				   "\"interface\":\"org.csight\"}}";
-	_cleanup_buf_ struct buf b = { 0 };
+	static const char *const calls[][2] = {
+		{ "{\"method\":\"org.varlink.service.GetInterfaceDescription\",\"parameters\":{\"interface\":\"org."
+		  "csight\",\"n\":",
+		  "}}" },
+		{ "{\"method\":\"org.csight.Watch\",\"parameters\":{\"pid\":$1,\"trigger\":\"exit-status ", "\"}}" },
+		{ "{\"method\":\"org.csight.Watch\",\"parameters\":{\"pid\":$1,\"trigger\":\"address 1 or address 2 or "
+		  "address 3 or address 4 or address 5 or address 1",
+		  "\"}}" },
+		{ "{\"method\":\"org.csight.ArmStanding\",\"parameters\":{\"rule\":{\"name\":\"q\",\"user\":", "}}}" },
+		{ "{\"method\":\"org.csight.Snapshot\",\"oneway\":true,\"parameters\":{\"pid\":$2,\"last\":1", "}}" },
+	};
+	static const char others[] = "\n~{\"method\":\"org.csight.Status\"}\0\n"
+				     "~{\"method\":\"org.csight.ListTriggers\"}\0\n"
+				     "~{\"method\":\"org.csight.Subscribe\",\"more\":true}\0\n~{}\0\n~{}";
 
-	buf_add(&b, "0", 1);
-	while (b.size + sizeof(call) <= SMALL)
-		buf_add(&b, call, sizeof(call));
-	fuzz_require(buf_error(&b) == 0);
-	fuzz_seed(b.data, b.size);
+	for (size_t i = 0; i < ELEMENTS(calls); i++) {
+		_cleanup_buf_ struct buf b = { 0 };
+
+		buf_add(&b, "0", 1);
+		for (unsigned n = 0; b.size < SMALL / 2; n++) {
+			buf_printf(&b, "%s%u%s%c", calls[i][0], n, calls[i][1], 0);
+		}
+		buf_add(&b, others, sizeof(others));
+		fuzz_require(buf_error(&b) == 0);
+		fuzz_seed(b.data, b.size);
+	}
 }
 
 /* A trigger, and hits of its first watches; the last one holds the rings. */
@@ -405,7 +452,7 @@ void fuzz_seeds(void)
 	seed_calls();
 	seed_sequences();
 	seed_subscription();
-	seed_unread();
+	seed_many();
 	seed_all_hits();
 	seed_entry((const uint8_t[]){ 1, 5, 0 }, messages, ELEMENTS(messages));
 	seed_entry((const uint8_t[]){ 1, 4, 6 | 0x80 }, messages, ELEMENTS(messages));
@@ -415,5 +462,6 @@ void fuzz_seeds(void)
 	seed_entry((const uint8_t[]){ 1, 0x85, 7 }, messages, ELEMENTS(messages));
 	seed_entry((const uint8_t[]){ 7, 5, 0 }, messages, ELEMENTS(messages));
 	seed_entry((const uint8_t[]){ 1 }, &old, 1);
-	seed_entry((const uint8_t[]){ 2, 2 }, (const struct emu_message[]){ notes, notes }, 2);
+	seed_entry((const uint8_t[]){ 1, 3 }, (const struct emu_message[]){ messages[0], notes }, 2);
+	seed_entry((const uint8_t[]){ 1, 5 }, (const struct emu_message[]){ messages[0], messages[0] }, 2);
 }
