@@ -30,7 +30,7 @@ int csightd_main(int argc, char **argv);
 enum { PARTS_MAX = 32, KINDS = 2 };
 
 struct fuzz_csightd fuzz_csightd;
-static int made[KINDS];       /* the latest numbers: of triggers, of standing targets */
+static int listed;            /* the first trigger or standing target of a list */
 static bool records, disarms; /* an input may have begun a recording, or disarmed targets */
 
 /* Changes the effective user of the calling thread alone. */
@@ -237,7 +237,8 @@ static const char *find_last(const char *reply, const char *key)
 
 static void note_ids(const char *reply)
 {
-	static const char *const numbers[KINDS] = { "\"trigger\":{\"id\":", "\"standing\":{\"id\":" };
+	static const char *const latest[KINDS] = { "\"trigger\":{\"id\":", "\"standing\":{\"id\":" };
+	static const char *const lists[KINDS] = { "\"triggers\":[{\"id\":", "\"standing\":[{\"id\":" };
 	const char *id = find_last(reply, "\"snapshot\":{\"id\":\"");
 
 	if (id && strlen(id) >= FUZZ_ID_SIZE) {
@@ -245,9 +246,10 @@ static void note_ids(const char *reply)
 		fuzz_csightd.id[strcspn(fuzz_csightd.id, "\"")] = 0;
 	}
 	for (size_t i = 0; i < KINDS; i++) {
-		id = find_last(reply, numbers[i]);
-		if (id && atoi(id) > made[i])
-			made[i] = fuzz_csightd.number = atoi(id);
+		if ((id = find_last(reply, latest[i])))
+			fuzz_csightd.number = atoi(id);
+		if ((id = find_last(reply, lists[i])))
+			listed = atoi(id);
 	}
 }
 
@@ -315,16 +317,22 @@ static void tidy(void)
 				      "{\"method\":\"org.csight.Arm\",\"parameters\":{\"pid\":$1}}\0"
 				      "{\"method\":\"org.csight.Arm\",\"parameters\":{\"pid\":$2}}\0"
 				      "{\"method\":\"org.csight.Arm\",\"parameters\":{\"pid\":$3}}";
-	static const char *const remove[KINDS] = { "RemoveTrigger", "DisarmStanding" };
-	static int removed[KINDS];
+	/* The first standing target is of the configuration. */
+	static const char *const calls[KINDS][2] = {
+		{ "{\"method\":\"org.csight.ListTriggers\"}", "RemoveTrigger" },
+		{ "{\"method\":\"org.csight.ListStanding\",\"parameters\":{\"first\":1}}", "DisarmStanding" },
+	};
 	char call[128];
+	int n;
 
 	for (size_t i = 0; i < KINDS; i++)
-		while (removed[i] < made[i]) {
-			int n =
-			    snprintf(call, sizeof(call), "{\"method\":\"org.csight.%s\",\"parameters\":{\"id\":%d}}",
-				     remove[i], ++removed[i]);
-
+		for (;;) {
+			listed = 0;
+			call_all(calls[i][0], strlen(calls[i][0]) + 1, FUZZ_HANG_MS);
+			if (!listed)
+				break;
+			n = snprintf(call, sizeof(call), "{\"method\":\"org.csight.%s\",\"parameters\":{\"id\":%d}}",
+				     calls[i][1], listed);
 			call_all(call, (size_t)n + 1, FUZZ_HANG_MS);
 		}
 	if (records) {
