@@ -164,7 +164,9 @@ static void *run_csightd(void *unused)
 			       "--set",
 			       "targets-max=16",
 			       "--set",
-			       "spool-max=64M",
+			       "spool-max=96M",
+			       "--set",
+			       "job-timeout=2",
 			       "--config",
 			       config,
 			       NULL };
