@@ -42,7 +42,7 @@ enum {
 };
 
 enum {
-	SMALL = 32 << 10,
+	SMALL = 64 << 10,
 	FDS = 256,
 	TICK_MS = 150,     /* csightd has looked at the outputs */
 	CTIME_MS = 1100,   /* build-ids of files that were changed are cached after it */
@@ -58,6 +58,7 @@ static struct {
 	char program[PATH_MAX], library[64];
 	char message[DECODER_MESSAGE_MAX + 1]; /* of csightd */
 	size_t n_fds;                          /* of the message */
+	atomic_bool connected;
 } the = { .lock = PTHREAD_MUTEX_INITIALIZER, .log = -1, .output = -1 };
 
 /* Receives a message with descriptors, which are closed but for the last one if ret_fd is not NULL. */
@@ -164,16 +165,12 @@ static void send_no_build_ids(int socket)
 	io_send_fds(socket, text, strlen(text), NULL, 0);
 }
 
-/*
- * Waits until csightd kills a child that goes on, or, if it does not obey, the server. Returns false if the server has
- * ended.
- */
-static bool hold(int server, bool obey)
+/* Waits until csightd kills a child that goes on, or, if the server does not obey, the server. */
+static void hold(int server, bool obey)
 {
 	while (receive(server, NULL, 0) > 0)
 		if (obey && strstr(the.message, "\"kill\""))
-			return true;
-	return false;
+			return;
 }
 
 /* Returns the kind of the job that is run now, without what takes seconds, unless that is rare. */
@@ -213,8 +210,11 @@ static bool run_job(int server, int socket, uint64_t job)
 	} else {
 		io_send_fds(socket, failed, strlen(failed), NULL, 0);
 	}
-	if (kind & KIND_HELD && !hold(server, !(kind & KIND_LOST) || kind & KIND_BUILD_IDS))
-		return false;
+	/* The other thread does not end the input before csightd has connected again. */
+	if (kind & KIND_LOST)
+		atomic_store(&the.connected, false);
+	if (kind & KIND_HELD)
+		hold(server, !(kind & KIND_LOST) || kind & KIND_BUILD_IDS);
 	if (kind & KIND_LOST)
 		return false;
 	shutdown(socket, SHUT_WR);
@@ -254,6 +254,7 @@ static void *run_decoder(void *unused)
 		_cleanup_close_ int server = accept4(the.listener, NULL, NULL, SOCK_CLOEXEC);
 
 		fuzz_require(server >= 0);
+		atomic_store(&the.connected, true);
 		serve(server);
 	}
 	return NULL;
@@ -313,8 +314,9 @@ static void map_files(void)
 	map_file(2, the.library, library);
 	close(library);
 	snprintf(path, sizeof(path), "%s/deleted", fuzz_csightd.dir);
-	deleted = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	fuzz_require(write(deleted, "x", 1) == 1 && unlink(path) == 0);
+	close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	deleted = open(path, O_RDONLY | O_CLOEXEC);
+	fuzz_require(unlink(path) == 0);
 	map_file(3, "/deleted", deleted);
 	poll(NULL, 0, CTIME_MS);
 	fuzz_call(reload, sizeof(reload), FUZZ_QUIET_MS);
@@ -343,6 +345,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	pthread_mutex_lock(&the.lock);
 	the.data = NULL;
 	pthread_mutex_unlock(&the.lock);
+	while (!atomic_load(&the.connected))
+		poll(NULL, 0, FUZZ_QUIET_MS);
 	fuzz_call(status, sizeof(status), FUZZ_HANG_MS);
 	fuzz_call(removal, sizeof(removal), FUZZ_HANG_MS);
 	fuzz_check_alive();
@@ -438,15 +442,16 @@ void fuzz_seeds(void)
 		{ 0, "{\"type\":\"result\"}" },
 		{ 0, "{\"type\":\"progress\",\"done\":1,\"total\":5}" },
 	};
-	/* Without a name, unknown, too long, with a slash: csightd ends each of these jobs. */
+	/* csightd ends each of these jobs, but for the first one. */
 	static const struct seed_message invalid[] = {
+		{ FLAG_READ, "{\"type\":\"image\",\"index\":1,\"path\":\"/none\"}" },
 		{ 0, "{}" },
 		{ 0, "{\"type\":\"other\"}" },
 		{ 0, "no JSON" },
 		{ 0, "{\"type\":\"image\",\"index\":-1,\"path\":\"$P\"}" },
 		{ 0, "{\"type\":\"image\",\"index\":1,\"path\":\"$P\",\"debug\":\"a/b\"}" },
 	};
-	struct seed_message replies[900];
+	struct seed_message replies[1500];
 	char text[17 << 10];
 	const struct seed_message long_line = { FLAG_LOG, text };
 
