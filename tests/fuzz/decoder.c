@@ -44,9 +44,9 @@ enum {
 enum {
 	SMALL = 64 << 10,
 	FDS = 256,
-	TICK_MS = 150,     /* csightd has looked at the outputs */
-	CTIME_MS = 1100,   /* build-ids of files that were changed are cached after it */
-	RARE_SECONDS = 120 /* between two inputs of a kind that takes seconds */
+	TICK_MS = 150,   /* csightd has looked at the outputs */
+	CTIME_MS = 1100, /* build-ids of files that were changed are cached after it */
+	RARE_MS = 120000 /* between two inputs of a kind that takes seconds */
 };
 
 static struct {
@@ -108,11 +108,11 @@ static void send_text(int socket, const uint8_t *text, size_t size, int fd)
 }
 
 /* Returns false for what takes long, if it was done within this time. */
-static bool is_rare(uint64_t *last_ns, uint64_t seconds)
+static bool is_rare(uint64_t *last_ns, uint64_t ms)
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
 
-	if (*last_ns && now - *last_ns < seconds * 1000000000u)
+	if (*last_ns && now - *last_ns < ms * 1000000u)
 		return false;
 	*last_ns = now;
 	return true;
@@ -123,7 +123,7 @@ static void grow_output(off_t bytes)
 {
 	static uint64_t last_ns;
 
-	if (the.output >= 0 && ftruncate(the.output, bytes) == 0 && is_rare(&last_ns, 1))
+	if (the.output >= 0 && ftruncate(the.output, bytes) == 0 && is_rare(&last_ns, 2 * TICK_MS))
 		poll(NULL, 0, TICK_MS);
 }
 
@@ -165,12 +165,19 @@ static void send_no_build_ids(int socket)
 	io_send_fds(socket, text, strlen(text), NULL, 0);
 }
 
-/* Waits until csightd kills a child that goes on, or, if the server does not obey, the server. */
-static void hold(int server, bool obey)
+/* Waits until csightd kills a child that goes on, or, if the server does not obey, the server; or ends the job. */
+static void hold(int server, int socket, bool obey)
 {
-	while (receive(server, NULL, 0) > 0)
-		if (obey && strstr(the.message, "\"kill\""))
+	struct pollfd p[] = { { .fd = server, .events = POLLIN }, { .fd = socket } };
+
+	for (;;) {
+		if (poll(p, ELEMENTS(p), -1) < 0)
+			continue;
+		if (p[1].revents)
 			return;
+		if (receive(server, NULL, 0) <= 0 || (obey && strstr(the.message, "\"kill\"")))
+			return;
+	}
 }
 
 /* Returns the kind of the job that is run now, without what takes seconds, unless that is rare. */
@@ -179,7 +186,7 @@ static unsigned choose_kind(unsigned kind)
 	static uint64_t last_ns[KIND_MAX];
 
 	kind &= KIND_MAX - 1;
-	if (kind & (KIND_LOST | KIND_HELD) && !is_rare(&last_ns[kind], RARE_SECONDS))
+	if (kind & (KIND_LOST | KIND_HELD) && !is_rare(&last_ns[kind], RARE_MS))
 		kind &= KIND_BUILD_IDS;
 	return kind;
 }
@@ -214,7 +221,7 @@ static bool run_job(int server, int socket, uint64_t job)
 	if (kind & KIND_LOST)
 		atomic_store(&the.connected, false);
 	if (kind & KIND_HELD)
-		hold(server, !(kind & KIND_LOST) || kind & KIND_BUILD_IDS);
+		hold(server, socket, !(kind & KIND_LOST) || kind & KIND_BUILD_IDS);
 	if (kind & KIND_LOST)
 		return false;
 	shutdown(socket, SHUT_WR);
@@ -451,7 +458,7 @@ void fuzz_seeds(void)
 		{ 0, "{\"type\":\"image\",\"index\":-1,\"path\":\"$P\"}" },
 		{ 0, "{\"type\":\"image\",\"index\":1,\"path\":\"$P\",\"debug\":\"a/b\"}" },
 	};
-	struct seed_message replies[1500];
+	struct seed_message replies[2000];
 	char text[17 << 10];
 	const struct seed_message long_line = { FLAG_LOG, text };
 
@@ -460,6 +467,7 @@ void fuzz_seeds(void)
 	/* csightd cannot send that many replies, which are not read. */
 	for (size_t i = 0; i < ELEMENTS(replies); i++)
 		replies[i] = (struct seed_message){ 0, "{\"type\":\"table\",\"key\":\"\"}" };
+	replies[ELEMENTS(replies) - 1] = large[0];
 	seed(0, 0, decode, ELEMENTS(decode));
 	seed(0, 0, failures, ELEMENTS(failures));
 	seed(0, 0, failures + 1, 1);

@@ -16,7 +16,7 @@
 #include "lib/decoder/decoder.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { SMALL = 64 << 10 };
+enum { SMALL = 64 << 10, LABEL_SIZE = 1 << 10, LABELS_MAX = 300 };
 
 static void event(int fd)
 {
@@ -213,10 +213,13 @@ static void requests(int fd)
 /* Makes the description of a snapshot long: so many times the same label. */
 static void lengthen(json_object *o)
 {
-	json_object *list, *label = json_object_new_string("a label of a snapshot");
+	char text[LABEL_SIZE];
+	json_object *list, *label;
 	int64_t n = 0;
 
-	if (json_get_within(o, "n_labels", 1, SMALL, &n) == 0) {
+	memset(text, 'x', sizeof(text));
+	label = json_object_new_string_len(text, sizeof(text));
+	if (json_get_within(o, "n_labels", 1, LABELS_MAX, &n) == 0) {
 		list = json_object_new_array();
 		for (int64_t i = 0; i < n; i++)
 			json_array_add(list, json_object_get(label));
@@ -277,19 +280,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static void (*const takers[])(int fd) = { event, ended, start, image, file,  table, child,    owner,
 						  both,  event, ended, start, image, file,  requests, child };
 	static const char description[] = "{\"pid\":7,\"threads\":[1]}";
-	int pair[2], fds[3], before;
+	static int file = -1;
+	int pair[2], before;
 
 	/* An empty message would end the stream. */
 	if (size < 2 || size > SMALL)
 		return 0;
+	if (file < 0)
+		file = fuzz_fd(description, strlen(description));
 	before = lowest();
-	fds[0] = fds[1] = fds[2] = fuzz_fd(description, strlen(description));
 	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	if (io_send_fds(pair[1], data + 1, size - 1, fds, data[0] >> 4 & 3) == 0)
+	if (io_send_fds(pair[1], data + 1, size - 1, (const int[]){ file, file, file }, data[0] >> 4 & 3) == 0)
 		takers[data[0] & 15](pair[0]);
 	close(pair[0]);
 	close(pair[1]);
-	close(fds[0]);
 	fuzz_require(lowest() == before);
 	return 0;
 }
@@ -348,7 +352,7 @@ void fuzz_seeds(void)
 		"H{\"id\":\"x\",\"pid\":7,\"images\":[{\"path\":\"/bin/"
 		"x\",\"build_id\":\"ab\",\"inode\":7}],\"intervals\":[{}],"
 		"\"threads\":[1],\"thread\":4,\"engine\":\"native\"}",
-		"H{\"n_labels\":60000,\"images\":[{\"path\":\"/bin/x\",\"build_id\":\"ab\",\"inode\":7},7,"
+		"H{\"n_labels\":300,\"images\":[{\"path\":\"/bin/x\",\"build_id\":\"ab\",\"inode\":7},7,"
 		"{\"path\":\"/bin/y\"},{\"path\":\"/bin/x\",\"build_id\":\"cd\"},{\"path\":\"/bin/x\",\"inode\":8},"
 		"{\"path\":\"/bin/x\",\"build_id\":\"ab\"}]}",
 		"@{}",
