@@ -119,11 +119,11 @@ static bool is_rare(uint64_t *last_ns, uint64_t ms)
 }
 
 /* The outputs have grown, as far as csightd knows: the file is sparse. */
-static void grow_output(off_t bytes)
+static void grow_output(uint8_t mib)
 {
-	static uint64_t last_ns;
+	static uint64_t last_ns[UINT8_MAX + 1];
 
-	if (the.output >= 0 && ftruncate(the.output, bytes) == 0 && is_rare(&last_ns, 2 * TICK_MS))
+	if (the.output >= 0 && ftruncate(the.output, (off_t)mib << 20) == 0 && is_rare(&last_ns[mib], 2 * TICK_MS))
 		poll(NULL, 0, TICK_MS);
 }
 
@@ -135,7 +135,7 @@ static void play(int socket, const uint8_t *data, size_t size)
 		_cleanup_close_ int fd = data[0] & FLAG_FD ? fuzz_fd(data, size) : -1;
 
 		if (data[0] & FLAG_GROW && length)
-			grow_output((off_t)data[3] << 20);
+			grow_output(data[3]);
 		if (data[0] & FLAG_LOG && the.log >= 0) {
 			/* csightd reads only so much. */
 			if (write(the.log, data + 3, length) < 0)
@@ -352,6 +352,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	pthread_mutex_lock(&the.lock);
 	the.data = NULL;
 	pthread_mutex_unlock(&the.lock);
+	/* One more, while csightd is not connected. */
+	if (!atomic_load(&the.connected)) {
+		fuzz_call(removal, sizeof(removal), FUZZ_HANG_MS);
+		fuzz_call(snapshot, sizeof(snapshot), FUZZ_HANG_MS);
+	}
 	while (!atomic_load(&the.connected))
 		poll(NULL, 0, FUZZ_QUIET_MS);
 	fuzz_call(status, sizeof(status), FUZZ_HANG_MS);
@@ -467,7 +472,7 @@ void fuzz_seeds(void)
 	/* csightd cannot send that many replies, which are not read. */
 	for (size_t i = 0; i < ELEMENTS(replies); i++)
 		replies[i] = (struct seed_message){ 0, "{\"type\":\"table\",\"key\":\"\"}" };
-	replies[ELEMENTS(replies) - 1] = large[0];
+	replies[ELEMENTS(replies) - 1] = (struct seed_message){ FLAG_GROW, "\x1" };
 	seed(0, 0, decode, ELEMENTS(decode));
 	seed(0, 0, failures, ELEMENTS(failures));
 	seed(0, 0, failures + 1, 1);
