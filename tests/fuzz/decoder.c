@@ -58,7 +58,7 @@ static struct {
 	char program[PATH_MAX], library[64];
 	char message[DECODER_MESSAGE_MAX + 1]; /* of csightd */
 	size_t n_fds;                          /* of the message */
-	atomic_bool connected;
+	atomic_bool connected, playing;        /* playing: a job reads the input */
 } the = { .lock = PTHREAD_MUTEX_INITIALIZER, .log = -1, .output = -1 };
 
 /* Receives a message with descriptors, which are closed but for the last one if ret_fd is not NULL. */
@@ -88,8 +88,10 @@ static bool take_input(bool build_ids, const uint8_t **ret, size_t *ret_size)
 	is = the.data && (the.data[0] & KIND_BUILD_IDS) == build_ids;
 	*ret = the.data;
 	*ret_size = the.size;
-	if (is)
+	if (is) {
 		the.data = NULL;
+		atomic_store(&the.playing, true);
+	}
 	pthread_mutex_unlock(&the.lock);
 	return is;
 }
@@ -212,6 +214,7 @@ static bool run_job(int server, int socket, uint64_t job)
 		kind = choose_kind(data[0]);
 		status = data[1];
 		play(socket, data + 2, size - 2);
+		atomic_store(&the.playing, false);
 	} else if (build_ids) {
 		send_no_build_ids(socket);
 	} else {
@@ -280,7 +283,7 @@ static void begin_decoder(void)
 	fuzz_require(listen(the.listener, 8) == 0 && pthread_create(&thread, NULL, run_decoder, NULL) == 0);
 }
 
-/* This process has mapped a file, as its log says. */
+/* This process has mapped a file, as its log says. fd -1: it does not pass a descriptor of it. */
 static void map_file(uint32_t id, const char *path, int fd)
 {
 	struct emu_header *h = (struct emu_header *)fuzz_csightd.rings;
@@ -292,21 +295,22 @@ static void map_file(uint32_t id, const char *path, int fd)
 				    .file = id };
 	uint64_t at = atomic_load(&h->log_head);
 	uint8_t *to = fuzz_csightd.rings + h->log_offset + at;
-	struct stat st;
+	struct stat st = { 0 };
 
-	fuzz_require(fd >= 0 && fstat(fd, &st) == 0 && at + m.head.size <= h->log_size);
+	fuzz_require((fd < 0 || fstat(fd, &st) == 0) && at + m.head.size <= h->log_size);
 	m.inode = st.st_ino;
 	m.major = major(st.st_dev);
 	m.minor = minor(st.st_dev);
 	memcpy(to, &m, sizeof(m));
 	memcpy(to + sizeof(m), path, length);
 	atomic_store(&h->log_head, at + m.head.size);
-	fuzz_send_message(fuzz_csightd.target, EMU_FILE, id, fd);
+	if (fd >= 0)
+		fuzz_send_message(fuzz_csightd.target, EMU_FILE, id, fd);
 }
 
 /*
- * Its program, a file of which csightd requests the build-id again and again, since it has just changed, and one that
- * is deleted, of which csightd makes a copy.
+ * Its program, a file of which csightd requests the build-id again and again, since it has just changed, one that is
+ * deleted, of which csightd makes a copy, and one that csightd does not get.
  */
 static void map_files(void)
 {
@@ -324,7 +328,9 @@ static void map_files(void)
 	close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 	deleted = open(path, O_RDONLY | O_CLOEXEC);
 	fuzz_require(unlink(path) == 0);
+	fuzz_require(program >= 0 && library >= 0 && deleted >= 0);
 	map_file(3, "/deleted", deleted);
+	map_file(4, "/absent", -1);
 	poll(NULL, 0, CTIME_MS);
 	fuzz_call(reload, sizeof(reload), FUZZ_QUIET_MS);
 }
@@ -352,6 +358,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	pthread_mutex_lock(&the.lock);
 	the.data = NULL;
 	pthread_mutex_unlock(&the.lock);
+	/* csightd may have ended the job before that. */
+	while (atomic_load(&the.playing))
+		poll(NULL, 0, 1);
 	/* One more, while csightd is not connected. */
 	if (!atomic_load(&the.connected)) {
 		fuzz_call(removal, sizeof(removal), FUZZ_HANG_MS);
@@ -419,6 +428,7 @@ void fuzz_seeds(void)
 	/* Each request but the last one gets its reply. */
 	static const struct seed_message images[] = {
 		{ FLAG_READ, "{\"type\":\"image\",\"index\":0,\"path\":\"/deleted\"}" },
+		{ FLAG_READ, "{\"type\":\"image\",\"index\":0,\"path\":\"/absent\"}" },
 		{ FLAG_READ, "{\"type\":\"image\",\"index\":1,\"path\":\"$P\",\"debug\":\"x.debug\"}" },
 		{ 0, "{\"type\":\"image\",\"index\":2,\"path\":\"$P\",\"debug\":\"\"}" },
 		{ 0, "{\"type\":\"image\",\"index\":3,\"path\":\"$P\",\"debug\":\"\"}" },
@@ -464,11 +474,15 @@ void fuzz_seeds(void)
 		{ 0, "{\"type\":\"image\",\"index\":1,\"path\":\"$P\",\"debug\":\"a/b\"}" },
 	};
 	struct seed_message replies[2000];
-	char text[17 << 10];
-	const struct seed_message long_line = { FLAG_LOG, text };
+	char text[17 << 10], name[8 << 10] = "{\"type\":\"file\",\"name\":\"";
+	const struct seed_message long_line = { FLAG_LOG, text }, long_name = { 0, name };
 
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
+	/* A request of more than DECODER_REQUEST_MAX bytes, when the paths are in it. */
+	for (size_t i = strlen(name); i + 5 < sizeof(name); i += 2)
+		memcpy(name + i, "$P", 3);
+	strcat(name, "\"}");
 	/* csightd cannot send that many replies, which are not read. */
 	for (size_t i = 0; i < ELEMENTS(replies); i++)
 		replies[i] = (struct seed_message){ 0, "{\"type\":\"table\",\"key\":\"\"}" };
@@ -483,6 +497,7 @@ void fuzz_seeds(void)
 	seed(0, 0, log, ELEMENTS(log));
 	seed(0, 0, line, ELEMENTS(line));
 	seed(0, 0, &long_line, 1);
+	seed(0, 0, &long_name, 1);
 	seed(0, 0, large, ELEMENTS(large));
 	seed(0, 0, full, ELEMENTS(full));
 	seed(0, 0, more, ELEMENTS(more));
