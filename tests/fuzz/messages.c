@@ -253,7 +253,7 @@ void fuzz_seeds(void)
 		"1[]",
 		"2{\"error\":\"org.csight.NotArmed\",\"parameters\":{\"pid\":1}}",
 		"2{\"error\":\"nothing\"}",
-		"2{\"error\":\"a.B\",\"continues\":true}",
+		"2{\"error\":\"a.b.C\",\"continues\":true}",
 		"2{\"continues\":true,\"parameters\":{}}",
 		"4name",
 		"4\xff\xff\xff\xff\xff\xff\xff\xff\xc3\xa9",
