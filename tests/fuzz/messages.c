@@ -88,7 +88,8 @@ static void json(const char *text, size_t size)
 {
 	_cleanup_json_ json_object *o = NULL;
 
-	if (json_parse(text, size, &o) < 0)
+	/* null is no object of json-c. */
+	if (json_parse(text, size, &o) < 0 || !o)
 		return;
 	write_again(o);
 	get(o, "absent");
