@@ -7,7 +7,7 @@ FUZZ_SECONDS = 60
 FUZZ_CFLAGS = -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION -std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
 	-fno-sanitize-recover=all -pthread
 FUZZ_RUN = -timeout=20 -rss_limit_mb=2560 -max_len=65536 -verbosity=1 -print_final_stats=1
-EXTRA_DIST += tests/fuzz/local.mk
+EXTRA_DIST += tests/fuzz/coverage tests/fuzz/local.mk
 
 # Built by `make check`, for nothing but that they go on fitting what they call.
 check_LTLIBRARIES = tests/fuzz/libfuzz.la
