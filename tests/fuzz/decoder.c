@@ -44,9 +44,10 @@ enum {
 enum {
 	SMALL = 64 << 10,
 	FDS = 256,
-	TICK_MS = 150,   /* csightd has looked at the outputs */
-	CTIME_MS = 1100, /* build-ids of files that were changed are cached after it */
-	RARE_MS = 120000 /* between two inputs of a kind that takes seconds */
+	TICK_MS = 150,     /* csightd has looked at the outputs */
+	CTIME_MS = 1100,   /* build-ids of files that were changed are cached after it */
+	STEADY_MS = 11000, /* after which csightd connects again at once */
+	RARE_MS = 1200000  /* between two inputs of a kind that takes seconds */
 };
 
 static struct {
@@ -366,8 +367,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_call(removal, sizeof(removal), FUZZ_HANG_MS);
 		fuzz_call(snapshot, sizeof(snapshot), FUZZ_HANG_MS);
 	}
-	while (!atomic_load(&the.connected))
+	while (!atomic_load(&the.connected)) {
 		poll(NULL, 0, FUZZ_QUIET_MS);
+		if (atomic_load(&the.connected))
+			poll(NULL, 0, STEADY_MS);
+	}
 	fuzz_call(status, sizeof(status), FUZZ_HANG_MS);
 	fuzz_call(removal, sizeof(removal), FUZZ_HANG_MS);
 	fuzz_check_alive();
