@@ -82,17 +82,26 @@ void snapshot_set_reason(struct snapshot *s, const char *fmt, ...)
 {
 	va_list args;
 	char *text = NULL;
-	size_t end = REASON_MAX;
+	size_t at = 0, written = 0;
 
 	va_start(args, fmt);
 	if (vasprintf(&text, fmt, args) < 0)
 		text = NULL;
 	va_end(args);
-	/* The decoder is not trusted, and lists have the reason. It ends between two characters. */
-	if (text && strlen(text) > REASON_MAX) {
-		while (end > 0 && ((unsigned char)text[end] & 0xc0) == 0x80)
-			end--;
-		text[end] = 0;
+	/*
+	 * The decoder is not trusted, and lists have the reason. It ends between two characters, and is as short as it
+	 * is when it is read from where it was written: json_add_bytes() writes three bytes for one that is no
+	 * character.
+	 */
+	while (text && text[at]) {
+		uint32_t c;
+		size_t n = escape_utf8((const unsigned char *)text + at, &c);
+
+		written += n ? n : 3;
+		if (written > REASON_MAX)
+			text[at] = 0;
+		else
+			at += n ? n : 1;
 	}
 	free(s->reason);
 	s->reason = text;

@@ -129,6 +129,10 @@ static void test_long_reason(void)
 		size = strlen(s->reason);
 		CHECK((size - (size_t)lead) % 3 == 0);
 		CHECK(size > 2045 && size <= 2048);
+		/* These become characters of three bytes. */
+		memset(text, 0xff, sizeof(text) - 1);
+		snapshot_set_reason(s, "%s", text + lead);
+		CHECK_EQ(strlen(s->reason), 2048 / 3);
 	}
 	snapshot_unref(s);
 }
