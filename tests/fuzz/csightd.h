@@ -64,8 +64,7 @@ void fuzz_check_alive(void);
 /*
  * Sends text to the control socket, with $1 to $3 replaced by the process IDs of the targets, $4 by the ID of the
  * latest snapshot, and $5 by the number of the latest trigger or standing target. A newline after a NUL waits for the
- * reply; a
- * '~' after that sends what follows as FUZZ_USER. Reads replies until there is none for ms.
+ * reply; a '~' after that sends what follows as FUZZ_USER. Reads replies until there is none for ms.
  */
 void fuzz_call(const void *text, size_t size, int ms);
 
