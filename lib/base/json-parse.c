@@ -59,17 +59,17 @@ static size_t skip_digits(struct json_parser *p)
 
 static int parse_number(struct json_parser *p, json_object **ret)
 {
-	const char *from = p->at, *first;
+	const char *from = p->at, *first, *most;
 	char text[NUMBER_MAX];
 	bool whole = true;
 	size_t digits;
 
-	take(p, '-');
+	most = take(p, '-') ? "9223372036854775808" : "9223372036854775807";
 	first = p->at;
 	digits = skip_digits(p);
 	if (!digits || (digits > 1 && *first == '0'))
 		return -EBADMSG;
-	if (digits > 19 || (digits == 19 && memcmp(first, "9223372036854775807", 19) > 0))
+	if (digits > strlen(most) || (digits == strlen(most) && memcmp(first, most, digits) > 0))
 		return -EBADMSG;
 	if (take(p, '.')) {
 		whole = false;

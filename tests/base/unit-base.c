@@ -297,7 +297,8 @@ static void test_json_text(void)
 	check_round_trip("[\"</s>\\u000A\\\"\\\\\"]", JSON_SLASHES, "[\"<\\/s>\\n\\\"\\\\\"]");
 	check_round_trip("[\"\\u00e9\\ud83d\\ude00\\ud83d \\u0000\\u202e\\u0085\"]", JSON_PLAIN,
 			 "[\"\xc3\xa9\xf0\x9f\x98\x80\xef\xbf\xbd \\u0000\\u202e\\u0085\"]");
-	check_round_trip("[0,-0,1e3,9223372036854775807]", JSON_PLAIN, "[0,0,1e3,9223372036854775807]");
+	check_round_trip("[0,-0,1e3,9223372036854775807,-9223372036854775808]", JSON_PLAIN,
+			 "[0,0,1e3,9223372036854775807,-9223372036854775808]");
 	/* NULL stands for a value for which there was no memory. */
 	json_add_double(o, "third", 1.0 / 4);
 	json_array_add_null(list);
@@ -329,6 +330,7 @@ static void test_json(void)
 		"[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]",
 		"\"\xff\"",
 		"{\"a\":9223372036854775808}",
+		"{\"a\":-9223372036854775809}",
 		"Infinity",
 		"{\"a\":1,}",
 		"{\"a\" 1}",
