@@ -44,10 +44,9 @@ enum {
 enum {
 	SMALL = 64 << 10,
 	FDS = 256,
-	TICK_MS = 150,     /* csightd has looked at the outputs */
-	CTIME_MS = 1100,   /* build-ids of files that were changed are cached after it */
-	STEADY_MS = 11000, /* after which csightd connects again at once */
-	RARE_MS = 1200000  /* between two inputs of a kind that takes seconds */
+	TICK_MS = 150,    /* csightd has looked at the outputs */
+	CTIME_MS = 1100,  /* build-ids of files that were changed are cached after it */
+	RARE_MS = 1200000 /* between two inputs of a kind that takes seconds: csightd then connects again at once */
 };
 
 static struct {
@@ -215,15 +214,15 @@ static bool run_job(int server, int socket, uint64_t job)
 		kind = choose_kind(data[0]);
 		status = data[1];
 		play(socket, data + 2, size - 2);
+		/* The other thread does not end the input before csightd has connected again. */
+		if (kind & KIND_LOST)
+			atomic_store(&the.connected, false);
 		atomic_store(&the.playing, false);
 	} else if (build_ids) {
 		send_no_build_ids(socket);
 	} else {
 		io_send_fds(socket, failed, strlen(failed), NULL, 0);
 	}
-	/* The other thread does not end the input before csightd has connected again. */
-	if (kind & KIND_LOST)
-		atomic_store(&the.connected, false);
 	if (kind & KIND_HELD)
 		hold(server, socket, !(kind & KIND_LOST) || kind & KIND_BUILD_IDS);
 	if (kind & KIND_LOST)
@@ -367,11 +366,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_call(removal, sizeof(removal), FUZZ_HANG_MS);
 		fuzz_call(snapshot, sizeof(snapshot), FUZZ_HANG_MS);
 	}
-	while (!atomic_load(&the.connected)) {
+	while (!atomic_load(&the.connected))
 		poll(NULL, 0, FUZZ_QUIET_MS);
-		if (atomic_load(&the.connected))
-			poll(NULL, 0, STEADY_MS);
-	}
 	fuzz_call(status, sizeof(status), FUZZ_HANG_MS);
 	fuzz_call(removal, sizeof(removal), FUZZ_HANG_MS);
 	fuzz_check_alive();
@@ -389,14 +385,8 @@ static void seed(uint8_t kind, uint8_t status, const struct seed_message *messag
 
 	buf_u8(&b, kind);
 	buf_u8(&b, status);
-	for (size_t i = 0; i < n; i++) {
-		size_t length = strlen(messages[i].text);
-
-		buf_u8(&b, messages[i].flags);
-		buf_u8(&b, (uint8_t)(length >> 8));
-		buf_u8(&b, (uint8_t)length);
-		buf_add(&b, messages[i].text, length);
-	}
+	for (size_t i = 0; i < n; i++)
+		fuzz_add_part(&b, messages[i].flags, messages[i].text, strlen(messages[i].text));
 	fuzz_require(buf_error(&b) == 0);
 	fuzz_seed(b.data, b.size);
 }

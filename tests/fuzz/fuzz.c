@@ -76,6 +76,14 @@ void fuzz_seed_fd(int fd)
 	fuzz_seed(text, (size_t)st.st_size);
 }
 
+void fuzz_add_part(struct buf *b, uint8_t flags, const void *text, size_t size)
+{
+	buf_u8(b, flags);
+	buf_u8(b, (uint8_t)(size >> 8));
+	buf_u8(b, (uint8_t)size);
+	buf_add(b, text, size);
+}
+
 /*
  * A known bug of OpenCSD 1.3.3: in a lookup of the last four bytes of the address space, the end address wraps to 0,
  * every cached page matches, and OpenCSD copies from outside of it. Such crashes are ignored.

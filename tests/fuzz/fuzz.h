@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/buf.h"
 #include "lib/emu/ring.h"
 #include "lib/etm/engine.h"
 
@@ -20,6 +21,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 void fuzz_seeds(void);
 void fuzz_seed(const void *data, size_t size);
 void fuzz_seed_fd(int fd);
+
+/* Appends what harnesses read as a message: a byte of flags, a byte and the next for the length, the text. */
+void fuzz_add_part(struct buf *b, uint8_t flags, const void *text, size_t size);
 
 /* Creates an anonymous file with these bytes; the caller closes it. */
 int fuzz_fd(const void *data, size_t size);

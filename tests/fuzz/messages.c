@@ -226,12 +226,8 @@ static void seed_stream(const struct seed_part *parts, size_t n)
 	_cleanup_buf_ struct buf b = { 0 };
 
 	buf_u8(&b, '3');
-	for (size_t i = 0; i < n; i++) {
-		buf_u8(&b, parts[i].flags);
-		buf_u8(&b, (uint8_t)(parts[i].size >> 8));
-		buf_u8(&b, (uint8_t)parts[i].size);
-		buf_add(&b, parts[i].text, parts[i].size);
-	}
+	for (size_t i = 0; i < n; i++)
+		fuzz_add_part(&b, parts[i].flags, parts[i].text, parts[i].size);
 	fuzz_require(buf_error(&b) == 0);
 	fuzz_seed(b.data, b.size);
 }
@@ -278,6 +274,7 @@ void fuzz_seeds(void)
 	for (size_t i = 0; i < ELEMENTS(seeds); i++)
 		fuzz_seed(seeds[i], strlen(seeds[i]));
 	fuzz_seed("4a\0\xe9t\xe9\0b", 8);
+	fuzz_seed("4\0\0\0\0\0\0\0\x80", 9); /* INT64_MIN */
 	seed_stream(plain, ELEMENTS(plain));
 	seed_stream(with_fds, ELEMENTS(with_fds));
 	seed_stream(misplaced, ELEMENTS(misplaced));
