@@ -167,18 +167,34 @@ static void send_no_build_ids(int socket)
 	io_send_fds(socket, text, strlen(text), NULL, 0);
 }
 
-/* Waits until csightd kills a child that goes on, or, if the server does not obey, the server; or ends the job. */
+static void send_end(int server, uint64_t job, int status)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "{\"job\":%ju,\"status\":%d}", (uintmax_t)job, status);
+	io_send_fds(server, text, strlen(text), NULL, 0);
+}
+
+/*
+ * Waits until csightd kills a child that goes on, or, if the server does not obey, the server; or ends the job. Jobs
+ * that it begins meanwhile fail.
+ */
 static void hold(int server, int socket, bool obey)
 {
 	struct pollfd p[] = { { .fd = server, .events = POLLIN }, { .fd = socket } };
 
 	for (;;) {
+		_cleanup_json_ json_object *o = NULL;
+		uint64_t job;
+
 		if (poll(p, ELEMENTS(p), -1) < 0)
 			continue;
 		if (p[1].revents)
 			return;
 		if (receive(server, NULL, 0) <= 0 || (obey && strstr(the.message, "\"kill\"")))
 			return;
+		if (json_parse(the.message, strlen(the.message), &o) == 0 && json_get_u64(o, "job", &job) == 0)
+			send_end(server, job, 1);
 	}
 }
 
@@ -199,7 +215,6 @@ static bool run_job(int server, int socket, uint64_t job)
 	static const char failed[] = "{\"type\":\"failed\",\"reason\":\"no input\"}";
 	const uint8_t *data;
 	unsigned kind = 0;
-	char text[64];
 	bool build_ids;
 	int status = 0;
 	size_t size;
@@ -228,8 +243,7 @@ static bool run_job(int server, int socket, uint64_t job)
 	if (kind & KIND_LOST)
 		return false;
 	shutdown(socket, SHUT_WR);
-	snprintf(text, sizeof(text), "{\"job\":%ju,\"status\":%d}", (uintmax_t)job, status);
-	io_send_fds(server, text, strlen(text), NULL, 0);
+	send_end(server, job, status);
 	return true;
 }
 
