@@ -30,8 +30,11 @@ int csightd_main(int argc, char **argv);
 enum { PARTS_MAX = 32, KINDS = 2 };
 
 struct fuzz_csightd fuzz_csightd;
-static int listed;            /* the first trigger or standing target of a list */
-static bool records, disarms; /* an input may have begun a recording, or disarmed targets */
+static int listed; /* the first trigger or standing target of a list */
+static pthread_t csightd;
+static struct sigaction ending; /* by which csightd takes SIGTERM */
+static bool ends;               /* it was told to end */
+static bool records, disarms;   /* an input may have begun a recording, or disarmed targets */
 
 /* Changes the effective user of the calling thread alone. */
 static void become_user(uid_t uid)
@@ -135,6 +138,19 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
+/* csightd ends in order, whatever the inputs have left, and with its socket of decodes in whatever state. */
+static void end_csightd(void)
+{
+	struct timespec until;
+	void *unused;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += FUZZ_HANG_MS / 1000;
+	ends = true;
+	ending.sa_handler(SIGTERM);
+	fuzz_require(pthread_timedjoin_np(csightd, &unused, &until) == 0);
+}
+
 static void remove_dir(void)
 {
 	nftw(fuzz_csightd.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
@@ -167,6 +183,8 @@ static void *run_csightd(void *unused)
 			       "spool-max=96M",
 			       "--set",
 			       "job-timeout=2",
+			       "--set",
+			       "connections-max=16",
 			       "--config",
 			       config,
 			       NULL };
@@ -181,8 +199,8 @@ static void *run_csightd(void *unused)
 	fd = open(config, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	fuzz_require(fd >= 0 && write(fd, sections, strlen(sections)) == (ssize_t)strlen(sections));
 	close(fd);
-	csightd_main(ELEMENTS(argv) - 1, (char **)argv);
-	abort();
+	fuzz_require(csightd_main(ELEMENTS(argv) - 1, (char **)argv) == 0 && ends);
+	return NULL;
 }
 
 /* libFuzzer's alarm interrupts poll(). */
@@ -357,7 +375,6 @@ void fuzz_call(const void *text, size_t size, int ms)
 void fuzz_csightd_begin(void (*begin_decoder)(void))
 {
 	struct sigaction actions[NSIG];
-	pthread_t thread;
 
 	if (fuzz_csightd.dir[0]) {
 		restore_target();
@@ -378,11 +395,13 @@ void fuzz_csightd_begin(void (*begin_decoder)(void))
 	/* csightd takes signals that libFuzzer needs. */
 	for (int n = 1; n < NSIG; n++)
 		sigaction(n, NULL, &actions[n]);
-	fuzz_require(pthread_create(&thread, NULL, run_csightd, NULL) == 0);
+	fuzz_require(pthread_create(&csightd, NULL, run_csightd, NULL) == 0);
 	fuzz_csightd.other = fuzz_connect(fuzz_csightd.control, SOCK_STREAM);
 	fuzz_check_alive();
+	sigaction(SIGTERM, NULL, &ending);
 	for (int n = 1; n < NSIG; n++)
 		sigaction(n, &actions[n], NULL);
+	atexit(end_csightd);
 	log_setup("fuzz", LOG_EMERG);
 	signal(SIGPIPE, SIG_IGN);
 	/* Until then the third target tries to connect. */

@@ -2,7 +2,8 @@
 /*
  * csightd as a whole: its control socket, and the socket at which programs register. Bit 0 of the first byte chooses
  * the socket; bit 2 with it, another user. Bit 1: after messages of the control socket, a byte 0xff, and the limits of
- * the plugin come hits of watch points, which are written to the rings of a target. In a message of the control socket,
+ * the plugin come hits of watch points, which are written to the rings of a target. Bit 3: another user connects, and
+ * stays. In a message of the control socket,
  * $1 to $5 are replaced (csightd.h). After each input csightd still replies to another client.
  */
 #include "config.h"
@@ -20,7 +21,7 @@
 #include "tests/fuzz/csightd.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { SMALL = 16 << 10, MESSAGES = 32 };
+enum { SMALL = 16 << 10, MESSAGES = 32, STAYING = 40 };
 
 /* The descriptor that a message has: chosen by its first byte. */
 static int make_file(uint8_t kind, const uint8_t *data, size_t size)
@@ -131,11 +132,26 @@ static void hit(const uint8_t *data, size_t size)
 	w->limits = FUZZ_KNOWS_ALL;
 }
 
+/* More connections than csightd may have: it closes those that are idle, and programs that do not register. */
+static void stay(void)
+{
+	static int fds[STAYING];
+	static unsigned n;
+	int *fd = &fds[n++ % STAYING];
+
+	if (n > STAYING)
+		close(*fd);
+	*fd = n % 4 ? fuzz_connect_as(fuzz_csightd.control, SOCK_STREAM, FUZZ_USER)
+		    : fuzz_connect_as(fuzz_csightd.emu, SOCK_SEQPACKET, FUZZ_USER);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < 2 || size > SMALL)
 		return 0;
 	fuzz_csightd_begin(NULL);
+	if (data[0] & 8)
+		stay();
 	if (data[0] & 2)
 		hit(data + 1, size - 1);
 	else if (data[0] & 1)
