@@ -138,19 +138,6 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
-/* csightd ends in order, whatever the inputs have left, and with its socket of decodes in whatever state. */
-static void end_csightd(void)
-{
-	struct timespec until;
-	void *unused;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += FUZZ_HANG_MS / 1000;
-	ends = true;
-	ending.sa_handler(SIGTERM);
-	fuzz_require(pthread_timedjoin_np(csightd, &unused, &until) == 0);
-}
-
 static void remove_dir(void)
 {
 	nftw(fuzz_csightd.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
@@ -185,6 +172,8 @@ static void *run_csightd(void *unused)
 			       "job-timeout=2",
 			       "--set",
 			       "connections-max=16",
+			       "--set",
+			       "deny=" FUZZ_DENIED_TEXT,
 			       "--config",
 			       config,
 			       NULL };
@@ -370,6 +359,24 @@ void fuzz_call(const void *text, size_t size, int ms)
 	records |= memmem(text, size, "record", strlen("record")) != NULL;
 	disarms |= memmem(text, size, "Pause", strlen("Pause")) || memmem(text, size, "Disarm", strlen("Disarm"));
 	call_all(text, size, ms);
+}
+
+/* csightd ends in order, whatever the inputs have left, while a snapshot is taken. */
+static void end_csightd(void)
+{
+	static const char snapshot[] = "{\"method\":\"org.csight.Snapshot\",\"parameters\":{\"pid\":$1},\"more\":true}";
+	struct timespec until;
+	void *unused;
+	int fd = -1;
+
+	send_part(&fd, 0, snapshot, sizeof(snapshot));
+	poll(NULL, 0, FUZZ_QUIET_MS);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += FUZZ_HANG_MS / 1000;
+	ends = true;
+	ending.sa_handler(SIGTERM);
+	fuzz_require(pthread_timedjoin_np(csightd, &unused, &until) == 0);
+	close(fd);
 }
 
 void fuzz_csightd_begin(void (*begin_decoder)(void))

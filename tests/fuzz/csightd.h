@@ -19,10 +19,13 @@ enum {
 	FUZZ_TARGETS = 3,
 	FUZZ_ID_SIZE = 23,
 	FUZZ_USER = 65534,
+	FUZZ_DENIED = 65533, /* by the setting deny */
 	FUZZ_KNOWS_ALL = EMU_KNOWS_P99 | EMU_KNOWS_JOINS | EMU_KNOWS_GO_CALLS | EMU_KNOWS_OFF_CPU,
 	FUZZ_QUIET_MS = 10,    /* csightd has nothing more to say */
 	FUZZ_HANG_MS = 120000, /* it hangs */
 };
+
+#define FUZZ_DENIED_TEXT "65533"
 
 struct fuzz_csightd {
 	char dir[40], control[64], emu[72], decoder[64]; /* its files; decoder: where it connects to csight-decode */

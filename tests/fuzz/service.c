@@ -135,14 +135,20 @@ static void hit(const uint8_t *data, size_t size)
 /* More connections than csightd may have: it closes those that are idle, and programs that do not register. */
 static void stay(void)
 {
+	static const char call[] = "{\"method\":\"org.csight.Status\"}";
 	static int fds[STAYING];
 	static unsigned n;
 	int *fd = &fds[n++ % STAYING];
+	uid_t uid = n % 3 ? FUZZ_USER : FUZZ_DENIED;
 
 	if (n > STAYING)
 		close(*fd);
-	*fd = n % 4 ? fuzz_connect_as(fuzz_csightd.control, SOCK_STREAM, FUZZ_USER)
-		    : fuzz_connect_as(fuzz_csightd.emu, SOCK_SEQPACKET, FUZZ_USER);
+	if (n % 4) {
+		*fd = fuzz_connect_as(fuzz_csightd.control, SOCK_STREAM, uid);
+		send(*fd, call, sizeof(call), MSG_DONTWAIT | MSG_NOSIGNAL);
+	} else {
+		*fd = fuzz_connect_as(fuzz_csightd.emu, SOCK_SEQPACKET, uid);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
