@@ -145,7 +145,7 @@ static void remove_dir(void)
 
 static void *run_csightd(void *unused)
 {
-	char spool[64], decoder[80], runner[64], opener[64], config[64];
+	char spool[64], decoder[80], runner[64], opener[64], config[64], deny[16];
 	/* Nothing outside of this process is started, and no other program is affected. */
 	const char *argv[] = { "csightd",
 			       "--socket",
@@ -173,7 +173,7 @@ static void *run_csightd(void *unused)
 			       "--set",
 			       "connections-max=16",
 			       "--set",
-			       "deny=" FUZZ_DENIED_TEXT,
+			       deny,
 			       "--config",
 			       config,
 			       NULL };
@@ -185,6 +185,7 @@ static void *run_csightd(void *unused)
 	snprintf(runner, sizeof(runner), "runner=%s/none", fuzz_csightd.dir);
 	snprintf(opener, sizeof(opener), "opener=%s/none", fuzz_csightd.dir);
 	snprintf(config, sizeof(config), "%s/config", fuzz_csightd.dir);
+	snprintf(deny, sizeof(deny), "deny=%d", FUZZ_DENIED);
 	fd = open(config, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	fuzz_require(fd >= 0 && write(fd, sections, strlen(sections)) == (ssize_t)strlen(sections));
 	close(fd);

@@ -25,8 +25,6 @@ enum {
 	FUZZ_HANG_MS = 120000, /* it hangs */
 };
 
-#define FUZZ_DENIED_TEXT "65533"
-
 struct fuzz_csightd {
 	char dir[40], control[64], emu[72], decoder[64]; /* its files; decoder: where it connects to csight-decode */
 	pid_t pids[FUZZ_TARGETS];

@@ -3,8 +3,8 @@
  * csightd as a whole: its control socket, and the socket at which programs register. Bit 0 of the first byte chooses
  * the socket; bit 2 with it, another user. Bit 1: after messages of the control socket, a byte 0xff, and the limits of
  * the plugin come hits of watch points, which are written to the rings of a target. Bit 3: another user connects, and
- * stays. In a message of the control socket,
- * $1 to $5 are replaced (csightd.h). After each input csightd still replies to another client.
+ * stays. In a message of the control socket, $1 to $5 are replaced (csightd.h). After each input csightd still replies
+ * to another client.
  */
 #include "config.h"
 
