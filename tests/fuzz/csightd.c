@@ -371,7 +371,7 @@ static void end_csightd(void)
 	int fd = -1;
 
 	send_part(&fd, 0, snapshot, sizeof(snapshot));
-	poll(NULL, 0, FUZZ_QUIET_MS);
+	poll(NULL, 0, 20 * FUZZ_QUIET_MS);
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += FUZZ_HANG_MS / 1000;
 	ends = true;
