@@ -33,7 +33,7 @@ struct fuzz_csightd fuzz_csightd;
 static int listed; /* the first trigger or standing target of a list */
 static pthread_t csightd;
 static struct sigaction ending; /* by which csightd takes SIGTERM */
-static bool ends;               /* it was told to end */
+static bool ends;               /* its end was requested */
 static bool records, disarms;   /* an input may have begun a recording, or disarmed targets */
 
 /* Changes the effective user of the calling thread alone. */
