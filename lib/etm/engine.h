@@ -107,6 +107,11 @@ struct engine_ops {
 	/* Decodes bytes in pieces of any size. Returns 0, what the sink returned where that was negative, or -ENOMEM.
 	 */
 	int (*push)(struct engine *e, const void *data, size_t size);
+	/*
+	 * Emits timestamps, events and the like at once, which are otherwise held until the next instructions, since
+	 * the stream pauses here. NULL: the engine holds nothing back. Not with worker threads.
+	 */
+	int (*settle)(struct engine *e);
 	/* The bytes to come do not continue those that were pushed. */
 	int (*reset)(struct engine *e);
 	/* Ends the source and emits the elements that were held back. */

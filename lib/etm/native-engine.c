@@ -265,6 +265,13 @@ static int engine_reset(struct engine *handle)
 	return finish_if_stopped(e, e->workers ? native_workers_reset(e->workers) : native_reset(e->native));
 }
 
+static int engine_settle(struct engine *handle)
+{
+	struct native_engine *e = self(handle);
+
+	return e->workers ? -EOPNOTSUPP : native_settle(e->native);
+}
+
 static int engine_finish(struct engine *handle)
 {
 	struct native_engine *e = self(handle);
@@ -287,6 +294,7 @@ const struct engine_ops native_engine_ops = {
 	.open = engine_open,
 	.reserve = engine_reserve,
 	.push = engine_push,
+	.settle = engine_settle,
 	.reset = engine_reset,
 	.finish = engine_finish,
 	.stats = engine_stats,

@@ -484,6 +484,20 @@ int native_queue_info(struct native *e, const struct packet *p)
 	return rc;
 }
 
+int native_queue_settle(struct native *e)
+{
+	int rc = 0;
+
+	while (e->queue.n && queue_at(e, 0)->kind >= P0_TIMESTAMP && rc == 0) {
+		struct p0 p = *queue_at(e, 0);
+
+		queue_drop_first(e);
+		rc = emit_lasting(e, &p);
+	}
+	native_batch_commit(e);
+	return rc;
+}
+
 int native_queue_finish(struct native *e)
 {
 	int rc = 0;

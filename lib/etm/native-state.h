@@ -302,6 +302,9 @@ int native_queue_info(struct native *e, const struct packet *p);
 /* Emits, at the end of the trace, what stands before the first element of which it is unknown whether it executed. */
 int native_queue_finish(struct native *e);
 
+/* Emits timestamps and the like, which no P0 element precedes any more. */
+int native_queue_settle(struct native *e);
+
 /* Drops all elements, and forgets overflows and markers. */
 void native_queue_reset(struct native *e);
 

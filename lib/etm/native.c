@@ -264,6 +264,15 @@ int native_reset(struct native *e)
 	return 0;
 }
 
+int native_settle(struct native *e)
+{
+	if (e->error == 0)
+		e->error = native_queue_settle(e);
+	if (e->error == 0)
+		e->error = native_flush(e);
+	return e->error;
+}
+
 int native_finish(struct native *e)
 {
 	struct element end = { .kind = ELEM_END, .isa = e->control.isa };

@@ -92,6 +92,7 @@ int native_open(const struct engine_config *config, const struct engine_memory *
  */
 int native_push(struct native *e, const void *data, size_t size);
 int native_reset(struct native *e);
+int native_settle(struct native *e);
 int native_finish(struct native *e);
 void native_stats(const struct native *e, struct engine_stats *ret);
 struct native *native_close(struct native *e);

@@ -222,8 +222,35 @@ static void test_return_stack_outlives_trace_info(void)
 		CHECK(strstr(decode(bytes, sizeof(bytes), chunk), "range 400004 40000c 2 A64 E ibr+ret; end end; "));
 }
 
+/* A timestamp behind the last atom is emitted when the stream pauses, and changes nothing in what follows. */
+static void test_settle(void)
+{
+	static const uint8_t bytes[] = {
+		0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0x80, 0x01, 0x01,
+		0x00, 0x04, 0x85, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0x30, 0xf7, /* bl */
+		0x02, 0x05,                                                                   /* timestamp 5 */
+	};
+	static const uint8_t rest[] = { 0xf7, 0x02, 0x06 };
+	const struct engine_memory memory = { .read = read_code, .version = version };
+	uint8_t both[sizeof(bytes) + sizeof(rest)];
+	char all[2048] = "";
+	struct engine *e;
+
+	memcpy(both, bytes, sizeof(bytes));
+	memcpy(both + sizeof(bytes), rest, sizeof(rest));
+	CHECK(native_engine_ops.open(&config, &memory, &(struct element_sink){ on_element, all }, &e) == 0);
+	CHECK(native_engine_ops.push(e, bytes, sizeof(bytes)) == 0 && !strstr(all, "timestamp"));
+	CHECK(native_engine_ops.settle(e) == 0 && strstr(all, "timestamp 5"));
+	CHECK(native_engine_ops.push(e, rest, sizeof(rest)) == 0 && native_engine_ops.settle(e) == 0);
+	CHECK(strstr(all, "timestamp 6"));
+	CHECK(native_engine_ops.finish(e) == 0);
+	native_engine_ops.close(e);
+	CHECK(strcmp(all, decode(both, sizeof(both), sizeof(both))) == 0);
+}
+
 int main(void)
 {
+	test_settle();
 	test_atoms_without_return_stack();
 	test_trace_on_without_address();
 	test_return_stack_outlives_trace_info();
