@@ -20,9 +20,6 @@ enum { CHUNK_SIZE = 256 << 10 };
 
 static const char kernel_name[] = "[kernel.kallsyms]";
 
-/* csightd's path for code that changed at an unknown time. */
-static const char unknown_name[] = "//unknown";
-
 /* csightd's path for its copy of the program's perf map, among the images of a snapshot. */
 static const char perf_map_name[] = "//perf-map";
 
@@ -248,21 +245,7 @@ static int map_images(struct perf_input *p)
 			p->kernel_file = file;
 			continue;
 		}
-		/* A mapping that is not executable still replaces an earlier one of code. */
-		if (strcmp(m->path, unknown_name) == 0)
-			file = IMAGE_UNKNOWN;
-		else if (m->prot & PROT_EXEC && m->pid != KERNEL_PID &&
-			 ((m->path[0] == '/' && m->path[1] != '/') ||
-			  (strcmp(m->path, "[vdso]") == 0 && m->build_id_size)))
-			rc = image_file_add(in->images, m->path, m->build_id, m->build_id_size, m->inode, &file);
-		in->map_files[i] = file == IMAGE_UNKNOWN ? IMAGE_NONE : file;
-		if (rc == 0)
-			rc = image_map(in->images, m->pid,
-				       &(struct image_mapping){ .addr = m->addr,
-								.len = m->len,
-								.offset = m->offset,
-								.time = in->has_clock ? m->time : i,
-								.file = file });
+		rc = input_map(in, m, in->has_clock ? m->time : i, &in->map_files[i]);
 	}
 	if (rc == 0 && in->job->snapshot && json_get_bool(in->job->snapshot, "perf_map", &named) == 0 && named)
 		rc = image_file_add(in->images, perf_map_name, NULL, 0, 0, &in->names);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "daemon/decode/input.h"
 #include "lib/code/debug-file.h"
@@ -15,6 +16,9 @@ enum {
 	WORKERS_MAX = 16,               /* unless the job requests a number */
 	PARALLEL_BYTES_MIN = 256 << 10, /* shorter trace is decoded by one thread */
 };
+
+/* csightd's path for code that changed at an unknown time. */
+static const char unknown_name[] = "//unknown";
 
 struct input *input_close(struct input *in)
 {
@@ -135,7 +139,23 @@ const char *input_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_
 	return in_hex(f->build_id, f->build_id_size, ret);
 }
 
-static int request_image(struct input *in, uint32_t i)
+int input_map(struct input *in, const struct pd_map *m, uint64_t time, uint32_t *ret_file)
+{
+	bool has_file =
+	    (m->path[0] == '/' && m->path[1] != '/') || (strcmp(m->path, "[vdso]") == 0 && m->build_id_size);
+	struct image_mapping mapping = { m->addr, m->len, m->offset, time, IMAGE_NONE };
+	int rc = 0;
+
+	/* A mapping that is not executable still replaces an earlier one of code. */
+	if (strcmp(m->path, unknown_name) == 0)
+		mapping.file = IMAGE_UNKNOWN;
+	else if (m->prot & PROT_EXEC && m->pid != UINT32_MAX && has_file)
+		rc = image_file_add(in->images, m->path, m->build_id, m->build_id_size, m->inode, &mapping.file);
+	*ret_file = mapping.file == IMAGE_UNKNOWN ? IMAGE_NONE : mapping.file;
+	return rc < 0 ? rc : image_map(in->images, m->pid, &mapping);
+}
+
+int input_request_image(struct input *in, uint32_t i)
 {
 	const struct image_file *f = image_file(in->images, i);
 	char id[2 * IMAGE_BUILD_ID_MAX + 1];
@@ -165,7 +185,7 @@ int input_request_images(struct input *in)
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < image_file_count(in->images); i++)
-		rc = request_image(in, i);
+		rc = input_request_image(in, i);
 	return rc;
 }
 

@@ -100,7 +100,14 @@ void input_warn(struct input *in, const char *fmt, ...) _printf_(2, 3);
 /* Writes the build-id of an image to ret in hexadecimal, and returns it; NULL if it is unknown. */
 const char *input_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_ID_MAX + 1]);
 
-/* Requests each image from the owner, until a reply is the traced file or the owner has no further one. */
+/*
+ * Adds a mapping of a perf.data, at its time, to the images; *ret_file is the number of its file, or IMAGE_NONE.
+ */
+int input_map(struct input *in, const struct pd_map *m, uint64_t time, uint32_t *ret_file);
+
+/* Requests an image from the owner, until a reply is the traced file or the owner has no further one. */
+int input_request_image(struct input *in, uint32_t file);
+
 int input_request_images(struct input *in);
 
 /* Requests the debug file of an image. *ret_fd is -1 if there is none, or if the image needs none. */

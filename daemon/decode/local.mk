@@ -4,6 +4,7 @@ noinst_LTLIBRARIES += daemon/decode/libdecode.la
 daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/build-id-job.c daemon/decode/build-id-job.h \
 	daemon/decode/cage.c daemon/decode/cage.h \
+	daemon/decode/code-tables.c daemon/decode/code-tables.h \
 	daemon/decode/decode-stats.c daemon/decode/decode-stats.h \
 	daemon/decode/decode.c daemon/decode/decode.h \
 	daemon/decode/demux.c daemon/decode/demux.h \

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "daemon/decode/code-tables.h"
 #include "daemon/decode/output.h"
 #include "daemon/decode/input.h"
 #include "daemon/decode/memory-files.h"
@@ -16,16 +17,14 @@
 #include "lib/base/array.h"
 #include "lib/base/hash.h"
 #include "lib/calls/calls.h"
-#include "lib/code/inlines.h"
 #include "lib/code/region-map.h"
 #include "lib/code/symbols.h"
-#include "lib/code/unwind.h"
 #include "lib/etm/native-runs.h"
 #include "lib/export/export.h"
 #include "lib/notes/notes.h"
 #include "lib/store/store.h"
 
-enum { REGION_NUMBERS_MAX = 1 << 24, KEEP_SYMBOLS_MIN = 1000 };
+enum { REGION_NUMBERS_MAX = 1 << 24 };
 
 /* The region map of a process. The store writer refers to its names until the store is finished. */
 struct process_regions {
@@ -60,10 +59,7 @@ struct calls_output {
 	struct region_numbers region_numbers;
 	struct input *input;
 	struct syscall_names syscalls;
-	/* An entry per image; NULL: none. */
-	struct symbols **symbols;
-	struct inlines **inlines;
-	struct unwind **unwind;
+	struct code_tables tables;
 	struct process_regions *processes;
 	size_t n_processes, cap_processes;
 	struct store_writer *writer;
@@ -78,7 +74,6 @@ struct calls_output {
 	struct calls_counts counts; /* of all streams */
 	struct output_ending ending;
 	uint64_t functions, slices, renamed;
-	uint64_t symbols_cached; /* number of images whose symbols came from another job */
 };
 
 static json_object *snapshot_thread(const struct decode_job *job, uint32_t tid)
@@ -146,17 +141,11 @@ static int add_kernel(const struct calls_output *c, struct region_map *regions)
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < n; i++) {
-		const struct image_file *f = image_file(c->input->images, list[i].file);
+		const char *path = image_file(c->input->images, list[i].file)->path;
 		char id[2 * IMAGE_BUILD_ID_MAX + 1];
+		const struct region_mapping mapping = code_tables_mapping(&c->tables, list[i].file, &list[i], path, id);
 
-		rc = region_map_add(regions, &(struct region_mapping){ .addr = list[i].addr,
-								       .len = list[i].len,
-								       .offset = list[i].offset,
-								       .path = f->path,
-								       .build_id = input_build_id(f, id),
-								       .symbols = c->symbols[list[i].file],
-								       .inlines = c->inlines[list[i].file],
-								       .unwind = c->unwind[list[i].file] });
+		rc = region_map_add(regions, &mapping);
 	}
 	return rc;
 }
@@ -170,18 +159,10 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 	for (size_t i = 0; rc == 0 && i < contents->n_maps; i++) {
 		const struct pd_map *m = &contents->maps[i];
 		uint32_t file = c->input->map_files[i];
+		const struct image_mapping place = { m->addr, m->len, m->offset,
+						     c->input->has_clock ? store_time(c, m->time) : 0, file };
 		char id[2 * IMAGE_BUILD_ID_MAX + 1];
-		const struct region_mapping mapping = {
-			.addr = m->addr,
-			.len = m->len,
-			.offset = m->offset,
-			.time = c->input->has_clock ? store_time(c, m->time) : 0,
-			.path = m->path,
-			.build_id = file == IMAGE_NONE ? NULL : input_build_id(image_file(c->input->images, file), id),
-			.symbols = file == IMAGE_NONE ? NULL : c->symbols[file],
-			.inlines = file == IMAGE_NONE ? NULL : c->inlines[file],
-			.unwind = file == IMAGE_NONE ? NULL : c->unwind[file],
-		};
+		const struct region_mapping mapping = code_tables_mapping(&c->tables, file, &place, m->path, id);
 
 		if (m->pid == pid)
 			rc = region_map_add(regions, &mapping);
@@ -193,7 +174,7 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 	if (c->input->job->inlines)
 		region_map_enable_inlined(regions);
 	if (c->input->names != IMAGE_NONE && pid == snapshot_number(c->input->job, "pid"))
-		region_map_set_names(regions, c->symbols[c->input->names]);
+		region_map_set_names(regions, c->tables.list[c->input->names].symbols);
 	if (array_reserve(c->processes, c->n_processes, &c->cap_processes) < 0)
 		return -ENOMEM;
 	c->processes[c->n_processes++] = (struct process_regions){ pid, regions };
@@ -462,9 +443,7 @@ static int calls_output_finish(struct output *o)
 
 	if (!c->input->store)
 		output_ending_finish(&c->ending, c->writer);
-	rc = c->input->store
-		 ? rename_store(c->input->store, c->input->images, c->symbols, c->inlines, c->fd, &c->renamed)
-		 : store_finish(c->writer);
+	rc = c->input->store ? rename_store(c->input->store, &c->tables, c->fd, &c->renamed) : store_finish(c->writer);
 
 	if (rc == 0)
 		rc = store_open(c->fd, &s);
@@ -501,15 +480,7 @@ static void calls_output_free(struct output *o)
 	free(c->processes);
 	hash_done(&c->region_numbers.numbers);
 	syscall_names_done(&c->syscalls);
-	for (size_t i = 0; c->symbols && i < image_file_count(c->input->images); i++)
-		symbols_free(c->symbols[i]);
-	free(c->symbols);
-	for (size_t i = 0; c->inlines && i < image_file_count(c->input->images); i++)
-		inlines_free(c->inlines[i]);
-	free(c->inlines);
-	for (size_t i = 0; c->unwind && i < image_file_count(c->input->images); i++)
-		unwind_free(c->unwind[i]);
-	free(c->unwind);
+	code_tables_done(&c->tables);
 	if (c->own_fd)
 		closep(&c->fd);
 	free(c);
@@ -524,73 +495,6 @@ static const struct output_ops calls_ops = { .format = DECODE_FORMAT_CALLS,
 					     .end = calls_output_end,
 					     .finish = calls_output_finish,
 					     .free = calls_output_free };
-
-/* Sends a large symbol table to the owner, for other jobs. Failure only means that they read the image again. */
-static void keep_symbols(struct decode_job *job, const char *key, const struct symbols *symbols)
-{
-	_cleanup_close_ int fd = -1;
-
-	if (symbols_count(symbols) < KEEP_SYMBOLS_MIN)
-		return;
-	fd = memory_files_take_table();
-	if (fd >= 0 && symbols_write(symbols, fd) == 0 && ftruncate(fd, lseek(fd, 0, SEEK_CUR)) == 0)
-		job_keep(job, key, fd);
-}
-
-static int find_symbols(struct calls_output *c, int image, int debug, struct symbols **ret)
-{
-	struct decode_job *job = c->input->job;
-	_cleanup_close_ int fd = -1;
-	char key[SYMBOLS_KEY_SIZE];
-	int rc;
-
-	if (!job->tables || symbols_key(image, debug, key) < 0)
-		return symbols_load_with(image, debug, ret);
-	rc = job_table(job, key, &fd);
-	if (rc < 0)
-		return rc;
-	rc = fd >= 0 ? symbols_read(fd, ret) : -ENOENT;
-	if (rc == 0)
-		c->symbols_cached++;
-	if (rc == 0 || rc == -ENOMEM)
-		return rc;
-	rc = symbols_load_with(image, debug, ret);
-	if (rc == 0)
-		keep_symbols(job, key, *ret);
-	return rc;
-}
-
-/* Loads the names of all images. An image with invalid or without symbols is decoded all the same. */
-static int load_symbols(struct calls_output *c)
-{
-	size_t n = image_file_count(c->input->images);
-
-	c->symbols = calloc(n + 1, sizeof(*c->symbols));
-	c->unwind = calloc(n + 1, sizeof(*c->unwind));
-	c->inlines = calloc(n + 1, sizeof(*c->inlines));
-	if (!c->symbols || !c->unwind || !c->inlines)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < n; i++) {
-		const struct image_file *f = image_file(c->input->images, i);
-
-		_cleanup_close_ int debug = -1;
-		int rc = 0;
-
-		if (f->fd < 0)
-			continue;
-		if (i != c->input->names)
-			rc = input_request_debug_file(c->input, i, &debug);
-		if (rc < 0)
-			return rc;
-		rc = i == c->input->names ? symbols_load_perf_map(f->fd, &c->symbols[i])
-					  : find_symbols(c, f->fd, debug, &c->symbols[i]);
-		if (rc == -ENOMEM || unwind_open(f->fd, &c->unwind[i]) == -ENOMEM)
-			return -ENOMEM;
-		if (i != c->input->names)
-			inlines_open_lazily(f->fd, debug, &c->inlines[i]);
-	}
-	return 0;
-}
 
 /* Chooses the clock of times in the store; returns its name. */
 static const char *find_clock(struct calls_output *c)
@@ -683,14 +587,14 @@ int output_calls_new(struct input *input, struct output **ret)
 	if (!c)
 		return -ENOMEM;
 	c->output.ops = &calls_ops;
-	c->input = input;
+	c->input = c->tables.input = input;
 	c->syscalls.input = input;
 	c->own_fd = fd < 0;
 	c->fd = fd >= 0 ? fd : memory_files_take_store();
 	if (c->fd < 0)
 		rc = -ENOMEM;
 	if (rc == 0)
-		rc = load_symbols(c);
+		rc = code_tables_load(&c->tables);
 	if (rc == 0 && !input->store)
 		rc = begin_store(c);
 	if (rc < 0) {
@@ -748,7 +652,7 @@ void output_calls_json(const struct output *o, json_object *to)
 		json_add(to, "ended", json_object_get(c->ending.about));
 	json_add_u64(to, "calls", c->counts.calls + c->counts.tails + c->counts.signals);
 	if (c->input->job->tables)
-		json_add_u64(to, "symbols_known", c->symbols_cached);
+		json_add_u64(to, "symbols_known", c->tables.cached);
 	json_add_u64(to, "syscalls", c->counts.syscalls);
 	json_add_u64(to, "functions", c->functions);
 	json_add_u64(to, "slices", c->slices);

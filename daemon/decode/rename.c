@@ -22,21 +22,20 @@ int rename_find_image(struct image_set *images, const struct store_function *f, 
 }
 
 /* Maps image i at address i << IMAGE_BITS, so that an offset in a file identifies a region. */
-static int map_images(struct image_set *images, struct symbols *const *symbols, struct inlines *const *inlines,
-		      struct region_map *map)
+static int map_images(const struct code_tables *tables, struct region_map *map)
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; rc == 0 && i < image_file_count(images); i++) {
+	for (uint32_t i = 0; rc == 0 && i < tables->n; i++) {
 		const struct region_mapping mapping = {
 			.addr = (uint64_t)i << IMAGE_BITS,
 			.len = 1ull << IMAGE_BITS,
-			.path = image_file(images, i)->path,
-			.symbols = symbols[i],
-			.inlines = inlines[i],
+			.path = image_file(tables->input->images, i)->path,
+			.symbols = tables->list[i].symbols,
+			.inlines = tables->list[i].inlines,
 		};
 
-		if (symbols[i])
+		if (tables->list[i].symbols)
 			rc = region_map_add(map, &mapping);
 	}
 	return rc;
@@ -66,8 +65,7 @@ static bool is_renamed(const struct store_function *f, const struct store_name *
 	return strcmp(n->name, f->name) != 0 || (n->file && (strcmp(n->file, f->file) != 0 || n->line != f->line));
 }
 
-int rename_store(const struct store *store, struct image_set *images, struct symbols *const *symbols,
-		 struct inlines *const *inlines, int to, uint64_t *ret_renamed)
+int rename_store(const struct store *store, const struct code_tables *tables, int to, uint64_t *ret_renamed)
 {
 	_cleanup_(region_map_freep) struct region_map *map = NULL;
 	size_t n = store_functions(store);
@@ -76,9 +74,9 @@ int rename_store(const struct store *store, struct image_set *images, struct sym
 	int rc = names ? region_map_new(&map) : -ENOMEM;
 
 	if (rc == 0)
-		rc = map_images(images, symbols, inlines, map);
+		rc = map_images(tables, map);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
-		rc = find_name(images, map, store_function(store, i), &names[i]);
+		rc = find_name(tables->input->images, map, store_function(store, i), &names[i]);
 		renamed += is_renamed(store_function(store, i), &names[i]);
 	}
 	if (rc == 0)

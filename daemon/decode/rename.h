@@ -6,11 +6,8 @@
 #ifndef CSIGHT_DECODE_RENAME_H
 #define CSIGHT_DECODE_RENAME_H
 
-#include "lib/code/image.h"
+#include "daemon/decode/code-tables.h"
 #include "lib/store/store.h"
-
-struct inlines;
-struct symbols;
 
 /*
  * Adds the image that holds a function to the set; the same image gets the same number. *ret is IMAGE_NONE for a
@@ -20,10 +17,9 @@ struct symbols;
 int rename_find_image(struct image_set *images, const struct store_function *f, uint32_t *ret);
 
 /*
- * Writes to the empty file `to` a copy of the store with the names that symbols and inlines have. Both are arrays with
- * an entry per image, NULL for none. *ret_renamed counts functions whose name or source line changed.
+ * Writes to the empty file `to` a copy of the store with the names that the tables have. *ret_renamed counts functions
+ * whose name or source line changed.
  */
-int rename_store(const struct store *store, struct image_set *images, struct symbols *const *symbols,
-		 struct inlines *const *inlines, int to, uint64_t *ret_renamed);
+int rename_store(const struct store *store, const struct code_tables *tables, int to, uint64_t *ret_renamed);
 
 #endif

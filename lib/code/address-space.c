@@ -26,15 +26,23 @@ int address_space_new(struct address_space **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
+static void drop_index(struct address_space *s)
+{
+	free(s->cuts);
+	free(s->first);
+	free(s->lists);
+	free(s->next);
+	s->cuts = NULL;
+	s->first = s->lists = s->next = NULL;
+	s->n_cuts = 0;
+}
+
 struct address_space *address_space_free(struct address_space *s)
 {
 	if (!s)
 		return NULL;
 	buf_done(&s->mappings);
-	free(s->cuts);
-	free(s->first);
-	free(s->lists);
-	free(s->next);
+	drop_index(s);
 	free(s);
 	return NULL;
 }
@@ -55,6 +63,7 @@ int address_space_add(struct address_space *s, const struct space_mapping *mappi
 
 	if (p.start >= p.end)
 		return 0;
+	drop_index(s);
 	p.order = (uint32_t)mapping_count(s);
 	buf_add(&s->mappings, &p, sizeof(p));
 	return buf_error(&s->mappings);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The mappings of one address space over time: a later mapping covers an earlier one from its time on. The caller adds
- * all mappings, seals the address space, and then looks up addresses in O(log(mappings)^2), even for hostile input.
+ * mappings, seals the address space, and then looks up addresses in O(log(mappings)^2), even for hostile input. After
+ * further mappings it is to be sealed again, which costs as much as before.
  */
 #ifndef CSIGHT_CODE_ADDRESS_SPACE_H
 #define CSIGHT_CODE_ADDRESS_SPACE_H
@@ -28,7 +29,7 @@ struct address_space *address_space_free(struct address_space *s);
 /* Copies the mapping. Ignores one without a byte. */
 int address_space_add(struct address_space *s, const struct space_mapping *mapping);
 
-/* Builds the index. -ENOMEM. No mapping can be added afterwards. */
+/* Builds the index, unless there is one of all mappings. -ENOMEM. */
 int address_space_seal(struct address_space *s);
 
 /*

@@ -84,7 +84,7 @@ int image_add_code(struct image_set *s, uint32_t pid, int fd);
  */
 int image_add_generated(struct image_set *s, uint32_t pid, int fd, const struct image_mapping *pieces, size_t n);
 
-/* Builds the index: call after the last image_map() and image_add_code(), before the first look-up. -ENOMEM. */
+/* Builds the index: call before look-ups that follow image_map() or image_add_code(). -ENOMEM. */
 int image_seal(struct image_set *s);
 
 /* Reads the bytes at addr of pid at time (UINT64_MAX: the latest). Returns how many bytes are known without a hole. */
