@@ -63,6 +63,9 @@ int pd_compare_ids(const void *left, const void *right);
 /* Records damage in contents.damage, which keeps the first. */
 void pd_damage(struct pd_file *f, uint64_t offset, const char *cause);
 
+/* Reads the header and the events. -EBADMSG, with *p: they are invalid. */
+int pd_read_events(struct pd_file *f, struct pd_problem *p);
+
 /* Reads at most 1 MiB of the file; *ret is valid until the next call, and shorter at the end of the file. */
 int pd_view(struct pd_file *f, uint64_t offset, size_t size, struct reader *ret);
 

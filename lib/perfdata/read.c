@@ -35,7 +35,12 @@ int pd_view(struct pd_file *f, uint64_t offset, size_t size, struct reader *ret)
 	bool inside = offset >= f->window_at && offset - f->window_at <= f->window_size;
 	uint64_t from;
 
-	if (!inside || f->window_size - (offset - f->window_at) < size) {
+	/* A recording that is read from a pipe has nothing but the window. */
+	if (f->fd < 0 && !inside) {
+		*ret = reader_of(NULL, 0);
+		return 0;
+	}
+	if (f->fd >= 0 && (!inside || f->window_size - (offset - f->window_at) < size)) {
 		ssize_t n = io_pread(f->fd, f->window, WINDOW_SIZE, offset);
 
 		if (n < 0)
@@ -148,6 +153,14 @@ static int read_events(struct pd_file *f, uint64_t at, uint64_t size, uint64_t a
 		qsort(f->lists[IDS].data, f->lists[IDS].size / sizeof(struct event_id), sizeof(struct event_id),
 		      pd_compare_ids);
 	return 0;
+}
+
+int pd_read_events(struct pd_file *f, struct pd_problem *p)
+{
+	uint64_t attrs = 0, attrs_size = 0, attr_size = 0;
+	int rc = read_header(f, &attrs, &attrs_size, &attr_size, p);
+
+	return rc < 0 ? rc : read_events(f, attrs, attrs_size, attr_size, p);
 }
 
 static int first_list_error(const struct pd_file *f)
@@ -303,13 +316,10 @@ static bool is_own(const struct pd_file *f)
 static int read_all(struct pd_file *f, struct pd_problem *p)
 {
 	_cleanup_buf_ struct buf damaged = { .limit = DAMAGED_MAX };
-	uint64_t attrs = 0, attrs_size = 0, attr_size = 0;
 	int rc = check_sums(f, &damaged, p);
 
 	if (rc == 0)
-		rc = read_header(f, &attrs, &attrs_size, &attr_size, p);
-	if (rc == 0)
-		rc = read_events(f, attrs, attrs_size, attr_size, p);
+		rc = pd_read_events(f, p);
 	if (rc == 0)
 		rc = read_records(f, p);
 	if (rc == 0 && !f->has_metadata)
