@@ -106,29 +106,6 @@ static int decode_stream(struct decode *d, const struct stream *s)
 	return rc;
 }
 
-static json_object *images_json(const struct decode *d)
-{
-	json_object *list = json_object_new_array();
-
-	/* An input that was only described has no images. */
-	for (uint32_t i = 0; list && d->input->images && i < image_file_count(d->input->images); i++) {
-		const struct image_file *f = image_file(d->input->images, i);
-		json_object *o;
-		char id[2 * IMAGE_BUILD_ID_MAX + 1];
-
-		if (i == d->input->names)
-			continue;
-		o = json_object_new_object();
-
-		json_add_bytes(o, "path", f->path);
-		json_add_str(o, "build_id", input_build_id(f, id));
-		json_add_bool(o, "found", f->fd >= 0);
-		json_add_str(o, "reason", f->reason);
-		json_array_add(list, o);
-	}
-	return list;
-}
-
 static void add_warnings(struct decode *d)
 {
 	const struct pd_contents *c = d->input->contents;
@@ -175,7 +152,7 @@ static int send_result(struct decode *d, uint64_t started)
 	if (d->outputs.calls)
 		output_calls_json(d->outputs.calls, o);
 	json_add(o, "threads", json_object_get(d->threads));
-	json_add(o, "images", images_json(d));
+	json_add(o, "images", input_images_json(d->input));
 	json_add_double(o, "seconds", (double)(now_ns(CLOCK_MONOTONIC) - started) / 1e9);
 	json_add_str(o, "engine", stream_decoder_engine_str(d->engine));
 	if (d->job->verify) {

@@ -189,6 +189,29 @@ int input_request_images(struct input *in)
 	return rc;
 }
 
+json_object *input_images_json(const struct input *in)
+{
+	json_object *list = json_object_new_array();
+
+	/* An input that was only described has no images. */
+	for (uint32_t i = 0; list && in->images && i < image_file_count(in->images); i++) {
+		const struct image_file *f = image_file(in->images, i);
+		json_object *o;
+		char id[2 * IMAGE_BUILD_ID_MAX + 1];
+
+		if (i == in->names)
+			continue;
+		o = json_object_new_object();
+
+		json_add_bytes(o, "path", f->path);
+		json_add_str(o, "build_id", input_build_id(f, id));
+		json_add_bool(o, "found", f->fd >= 0);
+		json_add_str(o, "reason", f->reason);
+		json_array_add(list, o);
+	}
+	return list;
+}
+
 static void warn_of_sums(struct input *in)
 {
 	if (!in->sums_refused)

@@ -100,6 +100,9 @@ void input_warn(struct input *in, const char *fmt, ...) _printf_(2, 3);
 /* Writes the build-id of an image to ret in hexadecimal, and returns it; NULL if it is unknown. */
 const char *input_build_id(const struct image_file *f, char ret[2 * IMAGE_BUILD_ID_MAX + 1]);
 
+/* Returns the images, for the result of the job: whether each was found. */
+json_object *input_images_json(const struct input *in);
+
 /*
  * Adds a mapping of a perf.data, at its time, to the images; *ret_file is the number of its file, or IMAGE_NONE.
  */

@@ -27,6 +27,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/output-ending.c daemon/decode/output-ending.h \
 	daemon/decode/outputs.c daemon/decode/outputs.h \
 	daemon/decode/place.c daemon/decode/place.h \
+	daemon/decode/region-numbers.c daemon/decode/region-numbers.h \
 	daemon/decode/rename.c daemon/decode/rename.h \
 	daemon/decode/schedule.c daemon/decode/schedule.h \
 	daemon/decode/window.c daemon/decode/window.h \

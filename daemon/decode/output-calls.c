@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The output of all formats made of calls: writes a store, and exports from it. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,12 +9,12 @@
 #include "daemon/decode/input.h"
 #include "daemon/decode/memory-files.h"
 #include "daemon/decode/output-ending.h"
+#include "daemon/decode/region-numbers.h"
 #include "daemon/decode/rename.h"
 #include "daemon/decode/store-queue.h"
 #include "daemon/decode/syscall-names.h"
 #include "daemon/decode/trigger-mark.h"
 #include "lib/base/array.h"
-#include "lib/base/hash.h"
 #include "lib/calls/calls.h"
 #include "lib/code/region-map.h"
 #include "lib/code/symbols.h"
@@ -23,8 +22,6 @@
 #include "lib/export/export.h"
 #include "lib/notes/notes.h"
 #include "lib/store/store.h"
-
-enum { REGION_NUMBERS_MAX = 1 << 24 };
 
 /* The region map of a process. The store writer refers to its names until the store is finished. */
 struct process_regions {
@@ -44,14 +41,6 @@ struct output_thread {
 	struct stream stream;
 	struct engine_context context;
 	struct region_map *regions;
-};
-
-/* Numbers of the regions of a single process, by start address. */
-struct region_numbers {
-	struct element_regions regions;
-	pthread_mutex_t lock;
-	const struct region_map *map;
-	struct hash numbers;
 };
 
 struct calls_output {
@@ -190,32 +179,6 @@ static int find_regions(struct calls_output *c, uint32_t pid, struct region_map 
 			return 0;
 		}
 	return make_regions(c, pid, ret);
-}
-
-static uint32_t find_region_number(struct region_numbers *s, uint64_t address)
-{
-	uint64_t start, end;
-	uint32_t *number;
-	int rc;
-
-	if (s->numbers.n == REGION_NUMBERS_MAX)
-		return ELEMENT_ALONE;
-	region_map_extent(s->map, address, &start, &end);
-	rc = hash_find(&s->numbers, start, 0, &number);
-	if (rc == 1)
-		*number = (uint32_t)s->numbers.n - 1;
-	return rc < 0 ? ELEMENT_ALONE : *number;
-}
-
-static uint32_t region_number(void *user, uint64_t address)
-{
-	struct region_numbers *s = user;
-	uint32_t number;
-
-	pthread_mutex_lock(&s->lock);
-	number = find_region_number(s, address);
-	pthread_mutex_unlock(&s->lock);
-	return number;
 }
 
 static void free_thread(struct calls_output *c, uint32_t number)
@@ -478,7 +441,7 @@ static void calls_output_free(struct output *o)
 	for (size_t i = 0; i < c->n_processes; i++)
 		region_map_free(c->processes[i].regions);
 	free(c->processes);
-	hash_done(&c->region_numbers.numbers);
+	region_numbers_done(&c->region_numbers);
 	syscall_names_done(&c->syscalls);
 	code_tables_done(&c->tables);
 	if (c->own_fd)
@@ -638,9 +601,7 @@ const struct element_regions *output_calls_regions(struct output *o)
 
 	if (!find_only_process(c->input, &pid) || find_regions(c, pid, &map) < 0 || region_map_seal(map) < 0)
 		return NULL;
-	c->region_numbers.map = map;
-	pthread_mutex_init(&c->region_numbers.lock, NULL);
-	c->region_numbers.regions = (struct element_regions){ region_number, &c->region_numbers };
+	region_numbers_init(&c->region_numbers, map);
 	return &c->region_numbers.regions;
 }
 
