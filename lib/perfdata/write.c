@@ -29,9 +29,10 @@ struct pd_writer {
 	uint64_t data_at;
 	uint64_t buffer_left; /* of the AUX buffer being written */
 	unsigned buffer_pad;
-	bool mixed, in_buffers;
+	bool mixed, live, in_buffers;
 	bool monotonic; /* the clock of the records */
 	struct sums sums;
+	uint64_t n_buffers;
 	struct buf index; /* offset and size of each AUXTRACE record */
 	struct buf notes;
 	struct buf build_ids;
@@ -58,6 +59,8 @@ static void write_out(struct pd_writer *w, const void *data, size_t size)
 
 static void flush_out(struct pd_writer *w)
 {
+	if (w->live)
+		return;
 	if (!w->error)
 		w->error = buf_error(&w->out);
 	write_out(w, w->out.data, w->out.size);
@@ -66,6 +69,8 @@ static void flush_out(struct pd_writer *w)
 
 static void begin_span(struct pd_writer *w, bool trace)
 {
+	if (w->live)
+		return;
 	flush_out(w);
 	sums_cut(&w->sums, trace);
 }
@@ -236,6 +241,19 @@ static void put_clock(struct pd_writer *w, const struct pd_clock *clock)
 	end_record(w, start);
 }
 
+static void put_header(struct pd_writer *w, uint64_t data_size)
+{
+	buf_u64(&w->out, PD_MAGIC);
+	buf_u64(&w->out, PD_HEADER_SIZE);
+	buf_u64(&w->out, PD_ATTR_SIZE + 16);
+	buf_u64(&w->out, PD_HEADER_SIZE + sizeof(event_ids));
+	buf_u64(&w->out, EVENTS * (PD_ATTR_SIZE + 16));
+	buf_u64(&w->out, w->data_at);
+	buf_u64(&w->out, data_size);
+	buf_zero(&w->out, 16); /* event_types, no longer used */
+	buf_add(&w->out, w->features, sizeof(w->features));
+}
+
 int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **ret)
 {
 	struct pd_writer *w;
@@ -248,10 +266,16 @@ int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **
 		return -ENOMEM;
 	w->fd = fd;
 	w->monotonic = !session->clock.known;
-	w->mixed = session->mixed;
-	gather_features(w, session);
-	/* pd_write_end() writes the header. */
-	buf_zero(&w->out, PD_HEADER_SIZE);
+	w->live = session->live;
+	w->mixed = session->mixed || session->live;
+	w->data_at = PD_HEADER_SIZE + sizeof(event_ids) + EVENTS * (PD_ATTR_SIZE + 16);
+	/* Else pd_write_end() writes the header. */
+	if (w->live) {
+		put_header(w, 0);
+	} else {
+		gather_features(w, session);
+		buf_zero(&w->out, PD_HEADER_SIZE);
+	}
 	begin_span(w, false);
 	for (unsigned i = 0; i < EVENTS; i++)
 		buf_u64(&w->out, event_ids[i]);
@@ -260,7 +284,6 @@ int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **
 		buf_u64(&w->out, PD_HEADER_SIZE + i * sizeof(uint64_t));
 		buf_u64(&w->out, sizeof(uint64_t));
 	}
-	w->data_at = position(w);
 	put_auxtrace_info(w, session);
 	if (session->clock.known)
 		put_clock(w, &session->clock);
@@ -327,7 +350,8 @@ void pd_write_map(struct pd_writer *w, const struct pd_map *map)
 	buf_u64(&w->out, map->len);
 	buf_u64(&w->out, map->offset);
 	if (by_id) {
-		note_build_id(w, map);
+		if (!w->live)
+			note_build_id(w, map);
 		buf_u8(&w->out, map->build_id_size);
 		buf_zero(&w->out, 3);
 		buf_add(&w->out, map->build_id, map->build_id_size);
@@ -380,14 +404,17 @@ void pd_write_buffer(struct pd_writer *w, const struct pd_buffer *buffer)
 		w->in_buffers = true;
 	}
 	end_buffer(w);
-	buf_u64(&w->index, position(w));
-	buf_u64(&w->index, PD_AUXTRACE_SIZE);
+	w->n_buffers++;
+	if (!w->live) {
+		buf_u64(&w->index, position(w));
+		buf_u64(&w->index, PD_AUXTRACE_SIZE);
+	}
 	buf_u32(&w->out, PD_REC_AUXTRACE);
 	buf_u32(&w->out, (uint32_t)PD_AUXTRACE_SIZE << 16);
 	buf_u64(&w->out, ALIGN8(buffer->size));
 	buf_u64(&w->out, buffer->offset);
 	/* perf requires a different reference for each buffer. */
-	buf_u64(&w->out, buffer->reference ? buffer->reference : w->index.size);
+	buf_u64(&w->out, buffer->reference ? buffer->reference : w->n_buffers * 16);
 	buf_u32(&w->out, buffer->index);
 	buf_u32(&w->out, buffer->tid);
 	buf_u32(&w->out, buffer->cpu);
@@ -405,7 +432,7 @@ void pd_write_bytes(struct pd_writer *w, const void *data, size_t size)
 		return;
 	}
 	w->buffer_left -= size;
-	if (size < FLUSH_AT) {
+	if (size < FLUSH_AT || w->live) {
 		buf_add(&w->out, data, size);
 		if (w->out.size >= FLUSH_AT)
 			flush_out(w);
@@ -435,22 +462,23 @@ static void put_features(struct pd_writer *w)
 	buf_add(&w->out, w->info.data, w->info.size);
 }
 
-static void put_header(struct pd_writer *w, uint64_t data_size)
-{
-	buf_u64(&w->out, PD_MAGIC);
-	buf_u64(&w->out, PD_HEADER_SIZE);
-	buf_u64(&w->out, PD_ATTR_SIZE + 16);
-	buf_u64(&w->out, PD_HEADER_SIZE + sizeof(event_ids));
-	buf_u64(&w->out, EVENTS * (PD_ATTR_SIZE + 16));
-	buf_u64(&w->out, w->data_at);
-	buf_u64(&w->out, data_size);
-	buf_zero(&w->out, 16); /* event_types, no longer used */
-	buf_add(&w->out, w->features, sizeof(w->features));
-}
-
 void pd_write_notes(struct pd_writer *w, const void *notes, size_t size)
 {
 	buf_add(&w->notes, notes, size);
+}
+
+int pd_write_take(struct pd_writer *w, struct buf *ret)
+{
+	end_buffer(w);
+	if (!w->error)
+		w->error = buf_error(&w->out);
+	if (w->error)
+		return w->error;
+	buf_add(ret, w->out.data, w->out.size);
+	w->error = buf_error(ret);
+	w->at += w->out.size;
+	buf_clear(&w->out);
+	return w->error;
 }
 
 uint64_t pd_write_size(const struct pd_writer *w)

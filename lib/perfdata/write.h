@@ -5,6 +5,10 @@
  * grow with the trace. The caller keeps the descriptor, which must be seekable. Errors stick: pd_write_end() returns
  * the first one.
  *
+ * A live session is for a pipe: the header comes first, as of a file that was not finished, and all records follow in
+ * the order of the calls. It has no descriptor; pd_write_take() moves what has been written to the caller, and
+ * pd_write_end() is not called.
+ *
  * Each buffer becomes one AUXTRACE record; buffers of a thread have cpu -1.
  */
 #ifndef CSIGHT_PERFDATA_WRITE_H
@@ -80,6 +84,7 @@ struct pd_session {
 	/* If known, it is written to the file, and records have times of perf's clock; else of CLOCK_MONOTONIC. */
 	struct pd_clock clock;
 	bool mixed; /* other records may follow AUX buffers */
+	bool live;  /* no descriptor, no sections behind the records, no sums; implies mixed */
 };
 
 struct pd_map {
@@ -108,6 +113,7 @@ struct pd_buffer {
 	uint32_t index, tid, cpu;
 };
 
+struct buf;
 struct pd_writer;
 
 int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **ret);
@@ -126,6 +132,9 @@ void pd_write_bytes(struct pd_writer *w, const void *data, size_t size);
 
 /* Adds the notes of the program, which only csight reads, if size is not 0. */
 void pd_write_notes(struct pd_writer *w, const void *notes, size_t size);
+
+/* Of a live session: appends what has been written since the last call to *ret. Returns 0 or the first error so far. */
+int pd_write_take(struct pd_writer *w, struct buf *ret);
 
 /* Returns the size of the file so far. */
 uint64_t pd_write_size(const struct pd_writer *w);

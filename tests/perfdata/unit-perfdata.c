@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/perfdata/read.h"
@@ -322,6 +323,54 @@ static void test_recording(void)
 	pd_close(f);
 }
 
+/* A live session: the header comes first, nothing is written to a descriptor, and a reader takes it as unfinished. */
+static void test_live(void)
+{
+	_cleanup_close_ int fd = memfd_create("perfdata", MFD_CLOEXEC);
+	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { 0 } };
+	struct pd_session s = session(&cpu);
+	_cleanup_buf_ struct buf first = { 0 }, all = { 0 };
+	const struct pd_contents *c;
+	struct pd_problem problem;
+	struct pd_writer *w;
+	uint64_t bytes = 0, lost = 0;
+	struct pd_file *f;
+
+	s.live = true;
+	if (!CHECK_EQ(pd_write_begin(-1, &s, &w), 0))
+		return;
+	CHECK_EQ(pd_write_take(w, &first), 0);
+	buf_add(&all, first.data, first.size);
+	CHECK(first.size > 376 && memcmp(first.data, "PERFILE2", 8) == 0);
+	write_slice(w, 0, 100, 1101, 0);
+	write_slice(w, 1, 0, 700, 0);
+	CHECK_EQ(pd_write_take(w, &all), 0);
+	CHECK_EQ(pd_write_size(w), all.size);
+	write_slice(w, 0, 1101, 200000, PD_AUX_CONTINUES);
+	write_slice(w, 0, 200000, 210000, PD_AUX_GAP);
+	write_slice(w, 0, 210000, 210500, 0);
+	pd_write_task(w, &(struct pd_task){ .pid = PID, .tid = PID, .exit = true, .time = 1001 });
+	write_slice(w, 1, 700, 1400, PD_AUX_CONTINUES);
+	CHECK_EQ(pd_write_take(w, &all), 0);
+	CHECK_EQ(pd_write_take(w, &all), 0);
+	CHECK_EQ(pd_write_size(w), all.size);
+	pd_writer_free(w);
+	CHECK_EQ(io_pwrite(fd, all.data, all.size, 0), 0);
+	if (!CHECK_EQ(pd_open(fd, &f, &c, &problem), 0))
+		return;
+	CHECK_STR(c->damage.cause, "the recording was not finished");
+	CHECK_EQ(c->n_cpus, 1);
+	CHECK_EQ(c->n_pieces, 4);
+	for (size_t n = 0; n < c->n_pieces; n++) {
+		CHECK(reads_well(f, &c->pieces[n]));
+		bytes += c->pieces[n].size;
+		lost += c->pieces[n].lost;
+	}
+	CHECK_EQ(bytes, 199900 + 1400 + 500);
+	CHECK_EQ(lost, 10000);
+	pd_close(f);
+}
+
 /* Threads that had one thread ID, one after the other: each piece has the bytes of its own thread. */
 static void test_reused_id(void)
 {
@@ -526,6 +575,7 @@ int main(int argc, char **argv)
 	test_flipped(data, size, whole);
 	test_stretch();
 	test_recording();
+	test_live();
 	test_reused_id();
 	/* A file without checksums may yield wrong contents, but must not crash the reader. */
 	memcpy(&end, data + size - SUMS_END, sizeof(end));
