@@ -97,6 +97,7 @@ struct capture_thread {
 	uint64_t from;                /* position of the first available byte in the stream */
 	uint8_t end[EMU_PENDING_MAX]; /* completes the stream of an ended thread; follows the size bytes */
 	size_t end_size;
+	bool ended; /* of a drain that is live: nothing follows in the stream */
 };
 
 /* Iterates over the contiguous parts of the stream, in order: n counts from 0; returns false after the last. */
@@ -198,18 +199,26 @@ void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void 
 struct capture_position {
 	uint32_t serial;      /* of the thread that used it last; 0: none did */
 	uint64_t to, earlier; /* of its stream; bytes of earlier threads of the ring */
+	bool ended;           /* its end has been drained, of a drain that is live */
 };
 
 /* Of all rings of a source, which makes the list: zeros before the first drain(). The caller frees it. */
 struct capture_positions {
 	struct capture_position *list;
 	uint32_t n, next; /* next: the ring that is drained first, so that each has its turn */
+	uint64_t log;     /* bytes of the log that have been drained; UINT64_MAX: the rest of it is damaged */
 };
 
 /* How much is drained. */
 struct capture_drain {
 	size_t most;  /* bytes */
 	double least; /* nothing, unless a ring is full to this part, or a thread has ended */
+	/*
+	 * The copy gets the names and mappings that are new in the log, and no trace before the log has been drained;
+	 * and each thread that has ended, also without trace.
+	 */
+	bool live;
+	bool ended; /* of one that is live: the process has ended, and the streams of its threads are completed */
 	/* Results: */
 	double fullest; /* part of a ring that was to be drained */
 	bool more;      /* there was more */
@@ -289,7 +298,7 @@ struct capture_ops {
 		    struct capture_copy **ret);
 	/*
 	 * Copies what rings have got since the positions, and moves these; on any thread, while the rings go on. *ret
-	 * has threads with data, trace units, and the size of the log. NULL: the source cannot.
+	 * has threads with data, trace units, and the size of the log, or what is new in it. NULL: the source cannot.
 	 */
 	int (*drain)(struct capture_source *s, struct capture_positions *positions, struct capture_drain *drain,
 		     struct capture_copy **ret);

@@ -262,6 +262,79 @@ static void test_overwritten(void)
 	munmap(map, TOTAL);
 }
 
+/* Puts a record into the log, at its head. */
+static void put_record(const void *record, size_t size)
+{
+	uint64_t head = atomic_load(&header->log_head);
+
+	memcpy(map + HEAD + head, record, size);
+	atomic_store(&header->log_head, head + size);
+}
+
+static struct capture_copy *drain_live(struct capture_source *s, struct capture_positions *p, bool ended)
+{
+	struct capture_drain d = { .most = RING, .live = true, .ended = ended };
+	struct capture_copy *c = NULL;
+
+	CHECK_EQ(s->ops->drain(s, p, &d, &c), 0);
+	CHECK(!c->n_threads || !d.more);
+	return c;
+}
+
+/* A drain that is live: what is new in the log comes before the trace, without code, and each thread ends once. */
+static void test_live(void)
+{
+	const struct emu_record_comm name = { .head = { EMU_REC_COMM, sizeof(name), 1 }, .name = "name" };
+	const struct emu_record_code code = { .head = { EMU_REC_CODE, 100 << 10, 1 }, .len = 1000 };
+	struct capture_source *s = program();
+	struct capture_positions p = { 0 };
+	struct capture_copy *c;
+
+	atomic_store(&slots[0].state, EMU_IDLE);
+	write_to(1000);
+	put_record(&name, sizeof(name));
+	put_record(&code, sizeof(code));
+	atomic_store(&header->log_head, sizeof(name) + code.head.size);
+	put_record(&name, sizeof(name));
+	put_record(&name, sizeof(name));
+	c = drain_live(s, &p, false);
+	CHECK_EQ(c->n_threads, 0);
+	CHECK_EQ(c->log_size, sizeof(name));
+	capture_copy_free(c);
+	c = drain_live(s, &p, false);
+	CHECK_EQ(c->n_threads, 1);
+	CHECK_EQ(c->log_size, 2 * sizeof(name));
+	CHECK(!c->threads[0].ended);
+	capture_copy_free(c);
+	atomic_store(&slots[0].state, EMU_EXITED);
+	c = drain_live(s, &p, false);
+	CHECK(c->n_threads == 1 && !c->threads[0].size && c->threads[0].ended && !c->log);
+	capture_copy_free(c);
+	check_nothing(drain_live(s, &p, false));
+	/* The next one of the ring, whose process dies. */
+	atomic_store(&slots[0].earlier, 1000);
+	slots[0].serial++;
+	atomic_store(&slots[0].state, EMU_RUNNING);
+	write_to(10);
+	atomic_store(&slots[0].pending, 10 << 8 | 0xf7);
+	c = drain_live(s, &p, true);
+	CHECK(c->n_threads == 1 && c->threads[0].size == 10 && c->threads[0].ended && c->threads[0].end_size);
+	capture_copy_free(c);
+	check_nothing(drain_live(s, &p, true));
+	/* A damaged log is not read on. */
+	put_record(&(struct emu_record_code){ .head = { EMU_REC_COMM, 3, 1 } }, sizeof(code));
+	put_record(&name, sizeof(name));
+	for (int i = 0; i < 2; i++) {
+		c = drain_live(s, &p, false);
+		CHECK(!c->log);
+		capture_copy_free(c);
+	}
+	CHECK_EQ(p.log, UINT64_MAX);
+	free(p.list);
+	s->ops->free(s);
+	munmap(map, TOTAL);
+}
+
 /* Steps that are too small for all threads: each thread has its turn. */
 static void test_turns(void)
 {
@@ -349,6 +422,7 @@ int main(void)
 	test_drain();
 	test_overwritten();
 	test_turns();
+	test_live();
 	test_last_copy();
 	return unit_end();
 }

@@ -103,14 +103,17 @@ static void check_copy(struct capture_copy *c, const struct capture_limits *limi
 	capture_copy_free(c);
 }
 
-/* The next piece of a recording. */
-static void drain(struct capture_source *s, struct capture_positions *positions, size_t most)
+/* The next piece of a recording, or of a tail. */
+static void drain(struct capture_source *s, struct capture_positions *positions, size_t most, bool live, bool ended)
 {
-	struct capture_drain d = { .most = most, .least = positions->n ? 0.25 : 0 };
+	struct capture_drain d = {
+		.most = most, .least = positions->n && !live ? 0.25 : 0, .live = live, .ended = ended
+	};
 	struct capture_copy *c;
 
 	if (s->ops->drain(s, positions, &d, &c) < 0)
 		return;
+	fuzz_require(!live || c->log_size <= 64 << 10);
 	fuzz_require(check_threads(c) <= most && d.fullest >= 0 && d.fullest <= 1);
 	capture_copy_free(c);
 }
@@ -152,7 +155,7 @@ static void *look_on(void *source)
 
 	while (!atomic_load(&rewriter.stop)) {
 		look(source);
-		drain(source, &positions, RING_SIZE / 2);
+		drain(source, &positions, RING_SIZE / 2, positions.n, false);
 	}
 	free(positions.list);
 	return NULL;
@@ -207,11 +210,11 @@ static void use_all(struct capture_source *s, const uint8_t first[4])
 
 	look(s);
 	use(s, false, limits);
-	drain(s, &positions, (size_t)first[3] << 10);
+	drain(s, &positions, (size_t)first[3] << 10, first[1] & 8, !alive);
 	if (first[1] & 4)
 		limits.since = &positions;
 	use_beside(s, alive, limits);
-	drain(s, &positions, (size_t)first[3] << 10);
+	drain(s, &positions, (size_t)first[3] << 10, first[1] & 8, !alive);
 	use(s, alive, limits);
 	free(positions.list);
 }

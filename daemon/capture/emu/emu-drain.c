@@ -9,7 +9,11 @@
 #include <sys/mman.h>
 
 #include "daemon/capture/emu/emu-internal.h"
+#include "lib/base/buf.h"
+#include "lib/base/reader.h"
 #include "lib/base/util.h"
+
+enum { LOG_PART = 64 << 10 /* bytes of the log that are drained at once */ };
 
 uint64_t emu_continue(const struct capture_position *p, const struct slot_state *o, uint64_t oldest,
 		      struct capture_lost *ret)
@@ -37,6 +41,12 @@ static uint64_t first_intact(const struct emu_source *s, const struct slot_state
 static bool is_changing(const struct capture_position *p, const struct slot_state *o)
 {
 	return p->serial == o->serial && (o->head < p->to || o->earlier != p->earlier);
+}
+
+/* True of a thread that has ended, until its end has been drained. */
+static bool is_ending(const struct capture_position *p, const struct slot_state *o, const struct capture_drain *drain)
+{
+	return drain->live && (o->state == EMU_EXITED || drain->ended) && (p->serial != o->serial || !p->ended);
 }
 
 /* Copies the bytes of a ring from t->from on. -ESTALE: another thread has taken the ring over. */
@@ -72,6 +82,7 @@ static int drain_slot(const struct emu_source *s, const struct slot_state *o, st
 {
 	struct capture_thread *t = &c->threads[c->n_threads];
 	uint64_t left;
+	bool ends;
 	int rc;
 
 	if (o->state == EMU_FREE || is_changing(p, o))
@@ -83,7 +94,8 @@ static int drain_slot(const struct emu_source *s, const struct slot_state *o, st
 		drain->more = true;
 		left = drain->most;
 	}
-	if (!left && !t->lost.own && !t->lost.earlier && p->serial == o->serial)
+	ends = is_ending(p, o, drain) && t->from + left == o->head;
+	if (!left && !t->lost.own && !t->lost.earlier && p->serial == o->serial && !ends)
 		return 0;
 	rc = drain_ring(s, o, left, t);
 	/* Also bytes that were overwritten have been copied: a program can do that to all of its rings at once. */
@@ -94,7 +106,10 @@ static int drain_slot(const struct emu_source *s, const struct slot_state *o, st
 	}
 	if (rc < 0)
 		return rc == -ESTALE ? 0 : rc;
-	*p = (struct capture_position){ o->serial, t->from + t->size, o->earlier };
+	t->ended = ends;
+	if (ends && drain->ended)
+		t->end_size = etm_finish_stream(o->head, o->pending, t->end);
+	*p = (struct capture_position){ o->serial, t->from + t->size, o->earlier, ends };
 	c->n_threads++;
 	return 0;
 }
@@ -107,7 +122,7 @@ static int begin_positions(const struct emu_source *s, const struct slot_state *
 		return -ENOMEM;
 	p->n = s->n_rings;
 	for (uint32_t n = 0; n < p->n; n++)
-		p->list[n] = (struct capture_position){ slots[n].serial, slots[n].from, slots[n].earlier };
+		p->list[n] = (struct capture_position){ slots[n].serial, slots[n].from, slots[n].earlier, false };
 	return 0;
 }
 
@@ -148,6 +163,62 @@ static int drain_slots(const struct emu_source *s, const struct slot_state *slot
 	return c->n_threads ? 0 : rc;
 }
 
+/*
+ * Appends the names and mappings of a part of the log to ret, and returns how many bytes of it have been read. Code is
+ * left out, also beyond the end of the part. UINT64_MAX: the log is damaged.
+ */
+static uint64_t pick_records(const uint8_t *part, size_t size, struct buf *ret)
+{
+	struct reader r = reader_of(part, size), look = r;
+	struct emu_record head;
+	uint64_t at = 0;
+
+	for (; rd_copy(&look, &head, sizeof(head)) == 0; look = r) {
+		const uint8_t *record;
+		bool is_code = head.type != EMU_REC_MAP && head.type != EMU_REC_COMM;
+
+		if (head.size < sizeof(head) || head.size % 8)
+			return UINT64_MAX;
+		if (rd_bytes(&r, head.size, &record) < 0)
+			return is_code ? at + head.size : at ? at : UINT64_MAX;
+		if (!is_code)
+			buf_add(ret, record, head.size);
+		at += head.size;
+	}
+	return at;
+}
+
+/*
+ * Drains what is new in the log. The heads of the rings have been read before its head: a mapping is in the log before
+ * the trace of what it maps is in a ring.
+ */
+static int drain_log(const struct emu_source *s, struct capture_positions *p, struct capture_drain *drain,
+		     struct capture_copy *c)
+{
+	uint64_t size = c->log_size - MIN(c->log_size, p->log), read;
+	_cleanup_buf_ struct buf kept = { 0 };
+	_cleanup_free_ uint8_t *part = NULL;
+	int rc;
+
+	c->log_size = 0;
+	if (!size)
+		return 0;
+	drain->more = size > LOG_PART;
+	size = MIN(size, (uint64_t)LOG_PART);
+	part = malloc(size);
+	rc = part ? emu_pread(s->memfd, part, size, s->log_offset + p->log) : -ENOMEM;
+	if (rc < 0)
+		return rc;
+	read = pick_records(part, size, &kept);
+	rc = buf_error(&kept);
+	if (rc < 0)
+		return rc;
+	p->log = read == UINT64_MAX ? UINT64_MAX : p->log + read;
+	c->log_size = kept.size;
+	c->log = TAKE_PTR(kept.data);
+	return 0;
+}
+
 static int drain_into(const struct emu_source *s, struct capture_positions *p, struct capture_drain *drain,
 		      struct capture_copy *c)
 {
@@ -174,7 +245,9 @@ static int drain_into(const struct emu_source *s, struct capture_positions *p, s
 	c->log_size = MIN(atomic_load(&h.log_head), s->log_size);
 	c->threads = calloc(s->n_rings, sizeof(*c->threads));
 	rc = c->threads ? emu_copy_unit(s, c) : -ENOMEM;
-	return rc < 0 ? rc : drain_slots(s, slots, p, drain, c);
+	if (rc == 0 && drain->live)
+		rc = drain_log(s, p, drain, c);
+	return rc < 0 || drain->more ? rc : drain_slots(s, slots, p, drain, c);
 }
 
 int emu_drain(struct capture_source *source, struct capture_positions *positions, struct capture_drain *drain,
