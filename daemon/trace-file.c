@@ -18,6 +18,12 @@
 /* What a recording takes in memory until its end is bounded: 32 bytes for each slice, in the index and the sums. */
 enum { THREADS_MAX = 1 << 16, SLICES_MAX = 1 << 20, SLICE_MEMORY = 32 };
 
+/* Beside the thread of a recording. */
+struct thread_mark {
+	uint32_t index; /* of its buffers */
+	bool exited;    /* the file has its PERF_RECORD_EXIT */
+};
+
 struct trace_file {
 	int fd;
 	struct pd_writer *pd;
@@ -29,6 +35,10 @@ struct trace_file {
 	size_t n_slots;
 	size_t n_slices;
 	struct trace_file_counts counts;
+	bool live;                 /* the next thread of a ring replaces the one before in threads */
+	struct thread_mark *marks; /* of threads */
+	size_t marks_room;
+	uint32_t n_indices;
 };
 
 static void write_records(struct pd_writer *w, const struct capture_copy *c)
@@ -58,15 +68,9 @@ static void write_kernel_map(struct pd_writer *w, const struct snapshot_writer *
 					  .path = path });
 }
 
-static void write_sideband(struct pd_writer *w, const struct snapshot_writer *sw)
+/* Writes the names and mappings of a log. */
+static void write_log(struct pd_writer *w, uint32_t pid, const struct code_log *log)
 {
-	const struct code_log *log = &sw->log;
-	const struct target *t = sw->target;
-	const struct capture_copy *c = sw->copy;
-	uint32_t pid = (uint32_t)t->pid;
-
-	for (size_t n = 0; n < c->n_threads; n++)
-		pd_write_comm(w, pid, c->threads[n].tid, c->threads[n].name, false, c->threads[n].start_ns);
 	for (size_t n = 0; n < log->n_names; n++)
 		pd_write_comm(w, pid, log->names[n].tid, log->names[n].name, false, log->names[n].time_ns);
 	for (size_t n = 0; n < log->n_maps; n++) {
@@ -90,6 +94,17 @@ static void write_sideband(struct pd_writer *w, const struct snapshot_writer *sw
 		memcpy(map.build_id, m->build_id, sizeof(m->build_id));
 		pd_write_map(w, &map);
 	}
+}
+
+static void write_sideband(struct pd_writer *w, const struct snapshot_writer *sw)
+{
+	const struct target *t = sw->target;
+	const struct capture_copy *c = sw->copy;
+	uint32_t pid = (uint32_t)t->pid;
+
+	for (size_t n = 0; n < c->n_threads; n++)
+		pd_write_comm(w, pid, c->threads[n].tid, c->threads[n].name, false, c->threads[n].start_ns);
+	write_log(w, pid, &sw->log);
 	write_kernel_map(w, sw);
 	for (size_t n = 0; n < c->n_threads; n++) {
 		const struct capture_thread *thread = &c->threads[n];
@@ -142,35 +157,55 @@ static void write_rings(struct pd_writer *w, const struct capture_copy *c)
 	}
 }
 
-int trace_file_begin(int dir, const struct target *t, const struct capture_copy *c, bool recording,
-		     struct trace_file **ret)
+static int begin(int fd, const struct target *t, const struct capture_copy *c, struct pd_session session,
+		 struct trace_file **ret)
 {
 	struct trace_file *f = calloc(1, sizeof(*f));
 	struct utsname host = { 0 };
-	struct pd_session session = { .hostname = host.nodename,
-				      .release = host.release,
-				      .arch = "aarch64",
-				      .cmdline = t->exe,
-				      .pmu_type = c->pmu_type,
-				      .pmu_config = c->pmu_config,
-				      .snapshot = !recording,
-				      .mixed = recording,
-				      .cpus = c->cpus,
-				      .n_cpus = (uint32_t)c->n_cpus,
-				      .clock = c->clock };
 	int rc;
 
-	if (!f)
+	if (!f) {
+		closep(&fd);
 		return -ENOMEM;
+	}
 	uname(&host);
+	session.hostname = host.nodename;
+	session.release = host.release;
+	session.arch = "aarch64";
+	session.cmdline = t->exe;
+	session.pmu_type = c->pmu_type;
+	session.pmu_config = c->pmu_config;
+	session.cpus = c->cpus;
+	session.n_cpus = (uint32_t)c->n_cpus;
+	session.clock = c->clock;
 	f->pid = (uint32_t)t->pid;
-	f->fd = openat(dir, SNAPSHOT_TRACE_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	rc = f->fd < 0 ? -errno : pd_write_begin(f->fd, &session, &f->pd);
+	f->fd = fd;
+	f->live = session.live;
+	rc = pd_write_begin(f->fd, &session, &f->pd);
 	if (rc < 0)
 		trace_file_free(f);
 	else
 		*ret = f;
 	return rc;
+}
+
+int trace_file_begin(int dir, const struct target *t, const struct capture_copy *c, bool recording,
+		     struct trace_file **ret)
+{
+	int fd = openat(dir, SNAPSHOT_TRACE_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno
+		      : begin(fd, t, c, (struct pd_session){ .snapshot = !recording, .mixed = recording }, ret);
+}
+
+int trace_file_begin_live(const struct target *t, const struct capture_copy *c, struct trace_file **ret)
+{
+	return begin(-1, t, c, (struct pd_session){ .live = true }, ret);
+}
+
+int trace_file_take(struct trace_file *f, struct buf *ret)
+{
+	return pd_write_take(f->pd, ret);
 }
 
 /* Returns the thread of a ring that has been recorded last, or NULL. */
@@ -179,25 +214,40 @@ static struct capture_thread *last_of(const struct trace_file *f, uint32_t slot)
 	return slot < f->n_slots && f->of_slot[slot] ? &f->threads[f->of_slot[slot] - 1] : NULL;
 }
 
-/* Adds a thread whose recording begins at t->from - t->lost.own. */
-static int add_thread(struct trace_file *f, const struct capture_thread *t)
+/* Assigns the thread at an index of threads to its ring. */
+static int set_slot(struct trace_file *f, uint32_t slot, size_t n)
 {
-	struct capture_thread *added;
-
-	if (array_reserve(f->threads, f->n_threads, &f->room) < 0)
-		return -ENOMEM;
-	if (t->slot >= f->n_slots) {
-		size_t n = MAX((size_t)t->slot + 1, 2 * f->n_slots);
-		uint32_t *slots = reallocarray(f->of_slot, n, sizeof(*slots));
+	if (slot >= f->n_slots) {
+		size_t room = MAX((size_t)slot + 1, 2 * f->n_slots);
+		uint32_t *slots = reallocarray(f->of_slot, room, sizeof(*slots));
 
 		if (!slots)
 			return -ENOMEM;
-		memset(slots + f->n_slots, 0, (n - f->n_slots) * sizeof(*slots));
+		memset(slots + f->n_slots, 0, (room - f->n_slots) * sizeof(*slots));
 		f->of_slot = slots;
-		f->n_slots = n;
+		f->n_slots = room;
 	}
-	added = &f->threads[f->n_threads++];
-	f->of_slot[t->slot] = (uint32_t)f->n_threads;
+	f->of_slot[slot] = (uint32_t)n + 1;
+	return 0;
+}
+
+/* Adds a thread whose recording begins at t->from - t->lost.own. */
+static int add_thread(struct trace_file *f, const struct capture_thread *t)
+{
+	const struct capture_thread *last = f->live ? last_of(f, t->slot) : NULL;
+	size_t n = last ? (size_t)(last - f->threads) : f->n_threads;
+	struct capture_thread *added;
+	int rc;
+
+	if (array_reserve(f->threads, f->n_threads, &f->room) < 0 ||
+	    array_reserve(f->marks, f->n_threads, &f->marks_room) < 0)
+		return -ENOMEM;
+	rc = set_slot(f, t->slot, n);
+	if (rc < 0)
+		return rc;
+	f->n_threads = MAX(f->n_threads, n + 1);
+	f->marks[n] = (struct thread_mark){ .index = f->n_indices++ & PD_AUX_INDEX_MASK };
+	added = &f->threads[n];
 	*added = *t;
 	added->from = t->from - t->lost.own;
 	added->size = 0;
@@ -205,6 +255,8 @@ static int add_thread(struct trace_file *f, const struct capture_thread *t)
 	added->wrapped = added->from > 0;
 	added->data = NULL;
 	added->end_size = 0;
+	if (f->live)
+		pd_write_comm(f->pd, f->pid, t->tid, t->name, false, t->start_ns);
 	return 0;
 }
 
@@ -214,9 +266,22 @@ static struct pd_aux slice_of(const struct trace_file *f, const struct capture_t
 	    struct pd_aux){ .flags = PD_AUX_RAW, .pid = f->pid, .tid = thread->tid, .cpu = UINT32_MAX, .time = time };
 }
 
-static uint32_t index_of(const struct trace_file *f, const struct capture_thread *thread)
+static struct thread_mark *mark_of(const struct trace_file *f, const struct capture_thread *thread)
 {
-	return (uint32_t)(thread - f->threads);
+	return &f->marks[thread - f->threads];
+}
+
+/* Ends a thread of a live file, at a time. */
+static void write_exit(struct trace_file *f, const struct capture_thread *thread, uint64_t time)
+{
+	struct pd_task task = {
+		.pid = f->pid, .ppid = f->pid, .tid = thread->tid, .ptid = f->pid, .exit = true, .time = time
+	};
+
+	if (!f->live || mark_of(f, thread)->exited)
+		return;
+	pd_write_task(f->pd, &task);
+	mark_of(f, thread)->exited = true;
 }
 
 /* Records that bytes of a thread, the next ones, are lost. */
@@ -228,7 +293,7 @@ static void write_gap(struct trace_file *f, struct capture_thread *thread, uint6
 		return;
 	aux.offset = thread->from + thread->size + thread->lost.own;
 	aux.size = size;
-	aux.flags |= PD_AUX_GAP | (uint64_t)index_of(f, thread) << PD_AUX_INDEX_SHIFT;
+	aux.flags |= PD_AUX_GAP | (uint64_t)mark_of(f, thread)->index << PD_AUX_INDEX_SHIFT;
 	pd_write_aux(f->pd, &aux);
 	thread->lost.own += size;
 	f->counts.lost += size;
@@ -240,7 +305,7 @@ static void write_slice(struct trace_file *f, struct capture_thread *thread, con
 {
 	struct pd_aux aux = slice_of(f, thread, time);
 	struct pd_buffer buffer = {
-		.size = t->size + t->end_size, .index = index_of(f, thread), .tid = thread->tid, .cpu = UINT32_MAX
+		.size = t->size + t->end_size, .index = mark_of(f, thread)->index, .tid = thread->tid, .cpu = UINT32_MAX
 	};
 	const uint8_t *piece;
 	size_t size;
@@ -269,6 +334,7 @@ static int append_thread(struct trace_file *f, const struct capture_thread *t, u
 	/* What threads have lost of which nothing is known is a gap of the thread that had the ring before them. */
 	if (thread && thread->serial != t->serial) {
 		write_gap(f, thread, earlier, time);
+		write_exit(f, thread, thread->end_ns ? thread->end_ns : t->start_ns);
 		earlier = 0;
 		thread = NULL;
 	}
@@ -287,12 +353,25 @@ static int append_thread(struct trace_file *f, const struct capture_thread *t, u
 	memcpy(thread->name, t->name, sizeof(thread->name));
 	write_gap(f, thread, earlier + t->lost.own, time);
 	write_slice(f, thread, t, time);
+	if (t->ended)
+		write_exit(f, thread, t->end_ns ? t->end_ns : time);
 	return 0;
+}
+
+static int append_log(struct trace_file *f, const struct capture_copy *c)
+{
+	struct code_log log = { 0 };
+	int rc = code_log_read(c->log, c->log_size, &log);
+
+	if (rc == 0)
+		write_log(f->pd, f->pid, &log);
+	code_log_done(&log);
+	return rc;
 }
 
 int trace_file_append(struct trace_file *f, const struct capture_copy *c)
 {
-	int rc = 0;
+	int rc = f->live && c->log ? append_log(f, c) : 0;
 
 	for (size_t n = 0; n < c->n_threads && rc == 0; n++)
 		rc = append_thread(f, &c->threads[n], c->monotonic);
@@ -349,7 +428,7 @@ struct trace_file_counts trace_file_counts(const struct trace_file *f)
 
 	counts.size = pd_write_size(f->pd);
 	counts.full = f->n_slices >= SLICES_MAX || f->n_threads >= THREADS_MAX;
-	counts.memory = f->n_slices * SLICE_MEMORY + f->room * sizeof(*f->threads);
+	counts.memory = f->n_slices * SLICE_MEMORY + f->room * sizeof(*f->threads) + f->marks_room * sizeof(*f->marks);
 	return counts;
 }
 
@@ -360,6 +439,7 @@ struct trace_file *trace_file_free(struct trace_file *f)
 	pd_writer_free(f->pd);
 	closep(&f->fd);
 	free(f->threads);
+	free(f->marks);
 	free(f->of_slot);
 	free(f);
 	return NULL;

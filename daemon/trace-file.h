@@ -3,6 +3,9 @@
  * The perf.data of a snapshot: written at once, or of a recording, piece by piece while the program runs, where slices
  * of its threads' streams precede the other records. A part that is missing between two slices is an AUX record of its
  * length without bytes. On one thread at a time.
+ *
+ * A live one goes to a pipe in the order in which it is appended: names and mappings, then the trace that needs them,
+ * and PERF_RECORD_EXIT of each thread behind its last trace. It takes memory for the present threads alone.
  */
 #ifndef CSIGHT_DAEMON_TRACE_FILE_H
 #define CSIGHT_DAEMON_TRACE_FILE_H
@@ -27,7 +30,13 @@ struct trace_file_counts {
 int trace_file_begin(int dir, const struct target *t, const struct capture_copy *c, bool recording,
 		     struct trace_file **ret);
 
-/* Appends what was drained. */
+/* The same of a live one. */
+int trace_file_begin_live(const struct target *t, const struct capture_copy *c, struct trace_file **ret);
+
+/* Moves what has been appended to a live one to *ret, behind what that has. */
+int trace_file_take(struct trace_file *f, struct buf *ret);
+
+/* Appends what was drained; of a live one, c->log has the part of the log that is new. */
 int trace_file_append(struct trace_file *f, const struct capture_copy *c);
 
 /*
