@@ -6,14 +6,13 @@
 #include <sys/stat.h>
 
 #include "daemon/directory-tree.h"
+#include "daemon/drain-pace.h"
 #include "daemon/recording.h"
 #include "daemon/spool.h"
 #include "daemon/workqueue.h"
 #include "lib/base/log.h"
 
 enum {
-	PAUSE_LEAST_US = 1000,
-	PAUSE_MOST_US = 10000,
 	PROGRESS_MS = 300,
 	FLUSH_MS = 1000,        /* after this time, also a little is drained */
 	CLAIM_MOST = 16 << 20,  /* bytes that are claimed at once */
@@ -22,9 +21,6 @@ enum {
 	DECODE_TIMES = 6,       /* bytes that a decode may claim for one of trace: two outputs of three times as much */
 	FRAGMENT = 64 << 10,    /* bytes that are drained at least, with a limit of the rate */
 };
-
-/* Part of a ring at which it is drained, and at which it should be when its turn comes. */
-static const double drain_at = 1 / 8.0, drain_wanted = 1 / 4.0;
 
 struct recording {
 	struct recording_options o;
@@ -43,7 +39,7 @@ struct recording {
 	uint64_t reserve; /* bytes of the claim for what is written in the end */
 	int refused;      /* why the last claim was refused, or 0 */
 	uint64_t refused_ns;
-	double pause_us;
+	struct drain_pace pace;
 	enum recording_end end;
 	struct reason why;
 	bool made; /* the directory exists, and is not the caller's yet */
@@ -238,7 +234,7 @@ static enum recording_end find_end(struct recording *r, uint64_t now)
 /* Begins the next step, or sets the timer for it. */
 static void go_on(struct recording *r, bool now_due)
 {
-	const struct timeval pause = { 0, (suseconds_t)r->pause_us };
+	const struct timeval pause = drain_pace_pause(&r->pace);
 	uint64_t now = now_ns(CLOCK_MONOTONIC), size;
 	bool flush = now - r->flushed_ns >= FLUSH_MS * 1000000ull;
 
@@ -260,7 +256,7 @@ static void go_on(struct recording *r, bool now_due)
 		event_add(r->timer, &pause);
 		return;
 	}
-	r->size = (struct capture_drain){ .most = (size_t)size, .least = flush || r->size.more ? 0 : drain_at };
+	r->size = (struct capture_drain){ .most = (size_t)size, .least = flush || r->size.more ? 0 : DRAIN_PACE_AT };
 	r->working = true;
 	workqueue_submit_for(r->o.queue, &r->drain, owner_of(r));
 }
@@ -268,14 +264,6 @@ static void go_on(struct recording *r, bool now_due)
 static void on_timer(evutil_socket_t fd, short what, void *data)
 {
 	go_on(data, true);
-}
-
-/* The pause becomes such that the fullest ring is full to drain_wanted when it is over. */
-static void set_pause(struct recording *r)
-{
-	double wanted = r->size.fullest > 0 ? r->pause_us * drain_wanted / r->size.fullest : PAUSE_MOST_US;
-
-	r->pause_us = MAX(MIN(wanted, (double)PAUSE_MOST_US), (double)PAUSE_LEAST_US);
 }
 
 /* The positions have moved beyond what could not be written. */
@@ -292,7 +280,7 @@ static void drain_ran(struct work *w)
 
 	r->working = false;
 	r->o.target->cost_ns += r->cost_ns;
-	set_pause(r);
+	drain_pace_set(&r->pace, r->size.fullest);
 	/* Memory is short: what is in the rings is drained later, and if it is overwritten, a gap. */
 	if (r->rc < 0) {
 		go_on(r, false);
@@ -342,7 +330,7 @@ int recording_begin(const struct recording_options *options, struct recording **
 	r->drain = (struct work){ run_drain, drain_ran };
 	r->write = (struct work){ run_write, write_ran };
 	r->timer = evtimer_new(options->base, on_timer, r);
-	r->pause_us = PAUSE_LEAST_US;
+	drain_pace_begin(&r->pace);
 	r->reserve = options->snapshot->claim.unwritten;
 	r->begun_ns = now_ns(CLOCK_MONOTONIC);
 	r->log = UINT64_MAX;
