@@ -36,6 +36,7 @@ static const struct {
 	[AUDIT_ARM] = { "arm", "armed", "0e2e790685df4731b1a145d4b760bf56", true },
 	[AUDIT_DISARM] = { "disarm", "disarmed", "16ee0d011bcd4f299ea2a97b5fa87fa6", true },
 	[AUDIT_TAKE] = { "take", "took", "e931b37022494cc19fc8ed992ffb3c8d" },
+	[AUDIT_FOLLOW] = { "follow", "followed", "8f5d7092211a42faba70bc2488a64bfd", true },
 	[AUDIT_OPEN] = { "open", "opened", "6678d672f28b4cafaa82a0de30739ef8" },
 	[AUDIT_EXPORT] = { "export", "exported", "c5e260a1fa144ab69c49a4be31694bac" },
 	[AUDIT_REMOVE] = { "remove", "removed", "f61f7d06bf3d450b940dbf44a0bc9569" },

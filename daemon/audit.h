@@ -22,6 +22,7 @@ enum audit_action {
 	AUDIT_ARM,
 	AUDIT_DISARM,
 	AUDIT_TAKE,
+	AUDIT_FOLLOW, /* read the trace of a process while it runs */
 	AUDIT_OPEN,   /* what csight reads */
 	AUDIT_EXPORT, /* a file in the format of another program */
 	AUDIT_REMOVE,

@@ -33,6 +33,7 @@ struct daemon {
 	struct spool *spool;
 	struct job_queue *jobs;
 	struct request_list *requests;
+	struct tail_list *tails;
 	struct trigger_list *triggers;
 	struct standing_list *standing;
 	struct state *state;

@@ -81,6 +81,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/trigger/watched-target.c daemon/trigger/watched-target.h \
 	daemon/directory-tree.c daemon/directory-tree.h \
 	daemon/drain-pace.c daemon/drain-pace.h \
+	daemon/tail.c daemon/tail.h \
 	daemon/trace-file.c daemon/trace-file.h \
 	daemon/trace-units.c daemon/trace-units.h \
 	daemon/user-queues.c daemon/user-queues.h \

@@ -26,6 +26,7 @@
 #include "daemon/standing/standing.h"
 #include "daemon/state.h"
 #include "daemon/status-line.h"
+#include "daemon/tail.h"
 #include "daemon/target.h"
 #include "daemon/trace-units.h"
 #include "daemon/trigger/trigger.h"
@@ -57,6 +58,7 @@ static void begin_shutdown(struct daemon *d)
 	/* The calls that wait for a hit would keep the daemon from ending. */
 	trigger_list_stop(d->triggers);
 	request_list_end_recordings(d->requests);
+	tail_list_stop(d->tails);
 	d->ends_ns = now_ns(CLOCK_MONOTONIC) + d->settings.stop_timeout * 1000000000u;
 	notify_stopping(d->settings.stop_timeout);
 }
@@ -363,6 +365,13 @@ static int start_jobs(struct daemon *d)
 	return rc < 0 ? rc : request_list_new(&requests, &d->requests);
 }
 
+static int start_tails(struct daemon *d)
+{
+	struct tail_list_options options = { .base = d->base, .queue = d->record_queue, .ledger = d->ledger };
+
+	return tail_list_new(&options, &d->tails);
+}
+
 static void on_triggers_changed(void *data)
 {
 	struct daemon *d = data;
@@ -486,6 +495,7 @@ static int start(struct daemon *d)
 		{ open_spool, NULL },
 		{ start_units, "the trace units" },
 		{ start_jobs, "the queue of decodes" },
+		{ start_tails, "the tails" },
 		{ start_triggers, "the triggers" },
 		{ start_standing, "the standing targets" },
 		{ start_overhead, "measuring the overhead" },
@@ -562,6 +572,8 @@ static void stop(struct daemon *d)
 		job_queue_stop(d->jobs);
 	if (d->requests)
 		request_list_stop(d->requests);
+	if (d->tails)
+		tail_list_stop(d->tails);
 	if (d->record_queue)
 		workqueue_stop(d->record_queue);
 	if (d->units)
@@ -583,6 +595,7 @@ static void stop(struct daemon *d)
 	d->standing = standing_list_free(d->standing);
 	d->overhead = overhead_free(d->overhead);
 	d->requests = request_list_free(d->requests);
+	d->tails = tail_list_free(d->tails);
 	d->triggers = trigger_list_free(d->triggers);
 	d->jobs = job_queue_free(d->jobs);
 	d->targets = target_list_free(d->targets);

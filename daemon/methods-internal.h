@@ -38,5 +38,6 @@ void methods_arm(struct daemon *d, struct call *c, struct methods_subject *s);
 void methods_disarm(struct daemon *d, struct call *c, struct methods_subject *s);
 void methods_end_recording(struct daemon *d, struct call *c, struct methods_subject *s);
 void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *s);
+void methods_tail(struct daemon *d, struct call *c, struct methods_subject *s);
 
 #endif

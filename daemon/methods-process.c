@@ -11,6 +11,7 @@
 #include "daemon/spool.h"
 #include "daemon/state.h"
 #include "daemon/subscriptions.h"
+#include "daemon/tail.h"
 #include "daemon/target-adopt.h"
 #include "daemon/wire.h"
 
@@ -370,4 +371,80 @@ void methods_end_recording(struct daemon *d, struct call *c, struct methods_subj
 		call_reply_empty(c);
 	else
 		call_error(c, wire_error_str(WIRE_NOT_RECORDING), wire_error_of_snapshot(s->snapshot->id, NULL));
+}
+
+/* A call of the method Tail, while its process is being armed. */
+struct tail_call {
+	struct call *call;
+	struct tail *tail;
+	int fd; /* the read end of the pipe */
+};
+
+static void on_tail_armed(struct target *t, int rc, void *data)
+{
+	const struct audit_object on = object_of_process(t->pid, t);
+	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
+	struct tail_call *tc = data;
+
+	if (rc == 0)
+		audit_done(&tc->call->by, AUDIT_ARM, &on);
+	/* A process that has ended has left its history. */
+	if (rc == 0 || rc == -ESRCH) {
+		audit_done(&tc->call->by, AUDIT_FOLLOW, &on);
+		tail_begin(tc->tail);
+		call_reply_fd(tc->call, json_object_new_object(), tc->fd);
+	} else {
+		target_trouble(t, &trouble);
+		failure_process(tc->call, WIRE_CANNOT_TRACE, t->pid,
+				trouble.size ? (const char *)trouble.data : strerror(-rc));
+		tail_free(tc->tail);
+		close(tc->fd);
+	}
+	free(tc);
+}
+
+static void begin_tail(struct daemon *d, struct call *c, struct methods_subject *s, uint64_t max_time)
+{
+	struct ledger_refusal why = { 0 };
+	struct tail_call *tc = calloc(1, sizeof(*tc));
+	int rc = tc ? tail_new(d->tails, s->target, max_time, &tc->tail, &tc->fd, &why) : -ENOMEM;
+
+	if (rc < 0) {
+		free(tc);
+		if (rc == -EDQUOT)
+			fail_limit(c, s, &why);
+		else
+			failure_process(c, WIRE_CANNOT_TRACE, s->pid, strerror(-rc));
+		return;
+	}
+	tc->call = c;
+	if (s->target->ring.state == RING_DISARMED) {
+		target_arm(s->target, on_tail_armed, tc);
+	} else {
+		const struct audit_object on = object_of(s);
+
+		audit_done(&c->by, AUDIT_FOLLOW, &on);
+		tail_begin(tc->tail);
+		call_reply_fd(c, json_object_new_object(), tc->fd);
+		free(tc);
+	}
+}
+
+void methods_tail(struct daemon *d, struct call *c, struct methods_subject *s)
+{
+	uint64_t max_time = 0;
+	int rc = json_get_u64(c->parameters, "maxTime", &max_time);
+
+	if (rc == -EINVAL || (rc == 0 && !max_time)) {
+		call_invalid(c, "maxTime");
+		return;
+	}
+	if (!must_be_target(d, c, s, &(struct capture_options){ 0 }))
+		return;
+	if (!s->target->ring.source->ops->drain) {
+		failure_process(c, WIRE_OPTION_REFUSED, s->pid,
+				"tail: only programs under the emulated trace unit can be followed while they run");
+		return;
+	}
+	begin_tail(d, c, s, max_time);
 }

@@ -369,6 +369,7 @@ static const struct method methods[] = {
 	{ "org.csight.DisarmStanding", RIGHT_STANDING, METHOD_WORKS, AUDIT_DISARM, standing_methods_disarm },
 	{ "org.csight.ListStanding", RIGHT_ANY, 0, AUDIT_LOOK, standing_methods_list },
 	{ "org.csight.Snapshot", RIGHT_PROCESS, METHOD_MORE | METHOD_WORKS, AUDIT_TAKE, methods_snapshot },
+	{ "org.csight.Tail", RIGHT_PROCESS, METHOD_WORKS, AUDIT_FOLLOW, methods_tail },
 	{ "org.csight.EndRecording", RIGHT_SNAPSHOT, 0, AUDIT_TAKE, methods_end_recording },
 	{ "org.csight.Wait", RIGHT_SNAPSHOT, METHOD_MORE, AUDIT_LOOK, do_wait },
 	{ "org.csight.ListSnapshots", RIGHT_ANY, 0, AUDIT_LOOK, do_list_snapshots },

@@ -72,6 +72,7 @@ libcsight_pages = \
 	man/csight_status.3 \
 	man/csight_stop_indicator.3 \
 	man/csight_store_close.3 \
+	man/csight_tail.3 \
 	man/csight_store_find.3 \
 	man/csight_store_function.3 \
 	man/csight_store_functions.3 \

@@ -520,6 +520,22 @@ int csight_end_recording(struct csight *c, const char *id)
 	    c, (struct csight_request){ .method = INTERFACE "EndRecording", .parameters = id_parameters(id) }, NULL);
 }
 
+int csight_tail(struct csight *c, pid_t pid, const struct csight_tail_options *options, int *ret_fd)
+{
+	struct csight_tail_options known;
+	int rc = csight_options_read(&known, sizeof(known), options);
+	json_object *o;
+
+	csight_begin_call(c, "follow process %d", (int)pid);
+	if (rc < 0)
+		return csight_set_options_error(c, rc);
+	o = pid_parameters(pid);
+	if (known.max_time)
+		json_add_u64(o, "maxTime", known.max_time);
+	return csight_call_method(
+	    c, (struct csight_request){ .method = INTERFACE "Tail", .parameters = o, .ret_fd = ret_fd }, NULL);
+}
+
 int csight_wait(struct csight *c, const char *id, csight_progress_fn progress, void *userdata,
 		struct csight_object **ret)
 {

@@ -201,6 +201,21 @@ int csight_snapshot_with(struct csight *c, pid_t pid, const struct csight_snapsh
 /* Ends a recording: its snapshot is completed and decoded. No effect if it has ended. -EBUSY: it is no recording. */
 int csight_end_recording(struct csight *c, const char *id);
 
+/* Options of a tail. Zeros mean none. */
+struct csight_tail_options {
+	size_t size;       /* sizeof(struct csight_tail_options) */
+	uint64_t max_time; /* it ends after this time, in ns; 0: without a limit */
+};
+
+/*
+ * Follows a process while it runs: its trace, from what its rings have at present on, as a perf.data without an end.
+ * The process is armed first where that is necessary. *ret_fd is a readable close-on-exec descriptor of a pipe, whose
+ * reads block; the caller closes it, which ends the tail. End of file: the process has ended, was disarmed or has
+ * changed its user, the time is over, or csightd ends. What is overwritten because it is not read in time is a gap of
+ * known length. -EOPNOTSUPP: the process has no emulated trace unit. options may be NULL.
+ */
+int csight_tail(struct csight *c, pid_t pid, const struct csight_tail_options *options, int *ret_fd);
+
 /* Waits until the decode of a snapshot has ended: its "state" is "ready" or "raw". */
 int csight_wait(struct csight *c, const char *id, csight_progress_fn progress, void *userdata,
 		struct csight_object **ret);

@@ -70,6 +70,7 @@ def act(path):
     at = {"pid": anna["pid"]}
     facts = {"target": anna["pid"]}
     for name, uid, method, parameters in (
+            ("follow", ANNA, "Tail", at),
             ("take", ANNA, "Snapshot", at),
             ("disarm", ANNA, "Disarm", at),
             ("failed", ANNA, "Snapshot", at),

@@ -121,6 +121,7 @@ static void test_parameters(void)
 		"org.csight.DisarmStanding",
 		"org.csight.ListStanding",
 		"org.csight.Snapshot",
+		"org.csight.Tail",
 		"org.csight.EndRecording",
 		"org.csight.Wait",
 		"org.csight.ListSnapshots",
