@@ -110,7 +110,7 @@ static int decode_check_outputs(struct client *c, const struct output_files *a)
 		const char *format = a->files[i].format, *path = a->files[i].path;
 		const struct decode_format *f = decode_format_find(format);
 
-		if (!f || f->basis == DECODE_FORMAT_FROM_INPUT)
+		if (!f || f->basis == DECODE_FORMAT_FROM_INPUT || f->basis == DECODE_FORMAT_FROM_LIVE)
 			return client_usage(c, "unknown format '%s'; there are " DECODE_FORMAT_HELP, esc(format));
 		if (a->n > 1 && f->basis == DECODE_FORMAT_FROM_PACKETS)
 			return client_usage(c, "--to %s cannot be combined with another --to", format);

@@ -62,6 +62,13 @@ static int parse_outputs(struct decode_job *j, const int *fds, size_t n_fds)
 			return reason_set(&j->reason, -EBADMSG, "%s must be the only output", format->name);
 		j->outputs[i] = (struct job_output){ format, fds[i] };
 	}
+	/* A recording that is followed is decoded to lines, and nothing else is. */
+	for (size_t i = 0; i < n_fds; i++)
+		if ((j->outputs[i].format->basis == DECODE_FORMAT_FROM_LIVE) != (strcmp(j->type, DECODER_LIVE) == 0))
+			return reason_set(&j->reason, -EBADMSG, "%s cannot be made of the input type %s",
+					  j->outputs[i].format->name, j->type);
+	if (strcmp(j->type, DECODER_LIVE) == 0 && n_fds != 1)
+		return reason_set(&j->reason, -EBADMSG, "the input type live requires one output");
 	j->n_outputs = n_fds;
 	j->info = n_fds && j->outputs[0].format->basis == DECODE_FORMAT_FROM_INPUT;
 	return 0;

@@ -4,6 +4,7 @@ noinst_LTLIBRARIES += daemon/decode/libdecode.la
 daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/build-id-job.c daemon/decode/build-id-job.h \
 	daemon/decode/cage.c daemon/decode/cage.h \
+	daemon/decode/call-lines.c daemon/decode/call-lines.h \
 	daemon/decode/code-tables.c daemon/decode/code-tables.h \
 	daemon/decode/decode-stats.c daemon/decode/decode-stats.h \
 	daemon/decode/decode.c daemon/decode/decode.h \
@@ -18,6 +19,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/intervals.c daemon/decode/intervals.h \
 	daemon/decode/jitdump.c daemon/decode/jitdump.h \
 	daemon/decode/job.c daemon/decode/job.h \
+	daemon/decode/live.c daemon/decode/live.h \
 	daemon/decode/memory-files.c daemon/decode/memory-files.h \
 	daemon/decode/output-autofdo.c \
 	daemon/decode/output-branches.c \

@@ -19,6 +19,7 @@
 #include "daemon/decode/cage.h"
 #include "daemon/decode/decode.h"
 #include "daemon/decode/job.h"
+#include "daemon/decode/live.h"
 #include "daemon/decode/memory-files.h"
 #include "daemon/decode/server.h"
 #include "daemon/decode/watchdog.h"
@@ -89,7 +90,9 @@ static int run_job(int sock, uint64_t id)
 		return EXIT_FAILURE;
 	}
 	job.cage = cage;
-	rc = strcmp(job.type, DECODER_BUILD_IDS) == 0 ? build_id_job_run(&job) : decode_run(&job);
+	rc = strcmp(job.type, DECODER_BUILD_IDS) == 0 ? build_id_job_run(&job)
+	     : strcmp(job.type, DECODER_LIVE) == 0    ? live_run(&job)
+						      : decode_run(&job);
 	if (rc < 0)
 		job_failed(&job, job.reason.text);
 	json_object_put(job.start);
@@ -280,6 +283,8 @@ static int serve(const struct watchdog *watchdog)
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	/* Ctrl-C is for the owner, whose end ends the server. */
+	signal(SIGINT, SIG_IGN);
 	fds[1].fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fds[1].fd < 0)
 		return -errno;

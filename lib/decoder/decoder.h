@@ -22,16 +22,13 @@
  *
  *   start       owner → child, the first message
  *     input       type of the input: "perf.data"; "snapshot" (Arm); "bytes" (bare trace); "store" (rename its
- *                 functions)
- *     outputs     array of output formats; lib/export/decode-formats.h lists them
- *     options     object, optional, see below
- *     snapshot    object, optional: snapshot.json, without members that the child does not use; true: it is too long
- *                 for a message, and there is a descriptor of its text
- *     code        true: there is a descriptor of the captured code
- *     tables      true: the owner answers "table" and accepts "keep"
- *     jitdump     true: there is a descriptor of the snapshot's code/jitdump
- *     (descriptors: the input, for "snapshot" its snapshot.ini; the captured code; the jitdump; the description of the
- *     snapshot; one per output)
+ *                 functions); "live" (a socket or pipe with a perf.data that is being recorded, as Tail of csightd
+ * supplies it) outputs     array of output formats; lib/export/decode-formats.h lists them options     object,
+ * optional, see below snapshot    object, optional: snapshot.json, without members that the child does not use; true:
+ * it is too long for a message, and there is a descriptor of its text code        true: there is a descriptor of the
+ * captured code tables      true: the owner answers "table" and accepts "keep" jitdump     true: there is a descriptor
+ * of the snapshot's code/jitdump (descriptors: the input, for "snapshot" its snapshot.ini; the captured code; the
+ * jitdump; the description of the snapshot; one per output)
  *
  *   start       with the input "build-ids": the only other member is "type"; the descriptors are at most 200 files.
  *               The child replies with a "result" whose member "build_ids" is an array with an item for each file:
@@ -45,6 +42,7 @@
  *     verify      true: decode with both engines and compare them
  *     workers     number of decoding threads; 0 or absent: one per CPU
  *     buffer      for "snapshot": name of the buffer; absent: the first
+ *     longer, depth, function, full_names: for "live", as in daemon/decode/call-lines.h
  *     regs        for "bytes": name of the file that describes the trace source; requested by "file"
  *
  *   image       child → owner: request for an image, or for its debug file
@@ -99,7 +97,9 @@ enum {
 	DECODER_FILES_MAX = 200
 };
 
-#define DECODER_BUILD_IDS "build-ids" /* the type of input */
+/* Types of input that are not decoded as a file. */
+#define DECODER_BUILD_IDS "build-ids"
+#define DECODER_LIVE "live"
 
 /*
  * Returns the user and group that csight-decode runs as: for root the named user, or with name "" the first of csight,

@@ -13,6 +13,7 @@ enum decode_format_basis {
 	DECODE_FORMAT_FROM_INPUT,    /* a description of the input, alone in its job: nothing is decoded */
 	DECODE_FORMAT_FROM_PACKETS,  /* packets of each trace source, alone in its job */
 	DECODE_FORMAT_FROM_ELEMENTS, /* elements */
+	DECODE_FORMAT_FROM_LIVE,     /* calls, line by line while the program runs, alone in its job */
 	DECODE_FORMAT_FROM_CALLS,    /* calls of functions: a store, or an export of one */
 };
 
@@ -47,9 +48,11 @@ enum decode_format_content { DECODE_FORMAT_TEXT, DECODE_FORMAT_BINARY };
 // clang-format off
 enum decode_format_id {
 	DECODE_FORMATS(DECODE_FORMAT_ID_, DECODE_FORMAT_ID_)
-	/* For `csight info`; --to does not accept these: */
+	/* For `csight info` and `csight tail`; --to does not accept these: */
 	DECODE_FORMAT_INFO,
 	DECODE_FORMAT_INFO_JSON,
+	DECODE_FORMAT_LIVE,
+	DECODE_FORMAT_LIVE_JSON,
 	DECODE_FORMAT_COUNT,
 };
 // clang-format on

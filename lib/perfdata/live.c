@@ -64,7 +64,7 @@ struct pd_problem pd_live_problem(const struct pd_live *l)
 
 bool pd_live_whole(const struct pd_live *l)
 {
-	return l->begun && !l->item.size && !l->in_slice;
+	return !l->item.size && !l->in_slice;
 }
 
 static int list_error(const struct pd_file *f)
@@ -261,18 +261,26 @@ static ssize_t push_item(struct pd_live *l, const uint8_t *data, size_t size)
 
 static ssize_t push_slice(struct pd_live *l, const uint8_t *data, size_t size)
 {
-	size_t trace = (size_t)MIN((uint64_t)size, l->trace_left);
-	size_t padding = (size_t)MIN((uint64_t)(size - trace), l->padding_left);
-	int rc = trace ? l->sink.bytes(l->sink.user, data, trace) : 0;
+	size_t used = (size_t)MIN((uint64_t)size, l->trace_left);
+	int rc = used ? l->sink.bytes(l->sink.user, data, used) : 0;
 
-	l->trace_left -= trace;
-	l->padding_left -= padding;
-	l->at += trace + padding;
-	if (rc >= 0 && !l->trace_left && !l->padding_left) {
+	l->trace_left -= used;
+	l->at += used;
+	if (rc >= 0 && !l->trace_left) {
 		l->in_slice = false;
 		rc = l->sink.end(l->sink.user);
 	}
-	return rc < 0 ? rc : (ssize_t)(trace + padding);
+	return rc < 0 ? rc : (ssize_t)used;
+}
+
+/* The padding behind a slice may come with what follows it. */
+static size_t skip_padding(struct pd_live *l, size_t size)
+{
+	size_t used = (size_t)MIN((uint64_t)size, l->padding_left);
+
+	l->padding_left -= used;
+	l->at += used;
+	return used;
 }
 
 int pd_live_push(struct pd_live *l, const void *data, size_t size)
@@ -281,8 +289,10 @@ int pd_live_push(struct pd_live *l, const void *data, size_t size)
 
 	if (l->problem.cause)
 		return -EBADMSG;
-	while (size || (l->in_slice && !l->trace_left && !l->padding_left)) {
-		ssize_t n = l->in_slice ? push_slice(l, at, size) : push_item(l, at, size);
+	while (size || (l->in_slice && !l->trace_left)) {
+		ssize_t n = l->in_slice       ? push_slice(l, at, size)
+			    : l->padding_left ? (ssize_t)skip_padding(l, size)
+					      : push_item(l, at, size);
 
 		if (n < 0)
 			return (int)n;

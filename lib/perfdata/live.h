@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads a perf.data while it is written, from a pipe (struct pd_session, live). The bytes may be hostile, and come in
+ * Reads a perf.data while it is written, in order (struct pd_session, live). The bytes may be hostile, and come in
  * pieces of any size. What they describe is passed on at once, in its order, and nothing of it is kept but the
  * metadata.
  */
@@ -28,7 +28,7 @@ int pd_live_new(const struct pd_live_sink *sink, struct pd_live **ret);
 /* Reads the next bytes. -EBADMSG: they are no such recording; pd_live_problem() has the reason. -ENOMEM. */
 int pd_live_push(struct pd_live *l, const void *data, size_t size);
 
-/* Returns true if all that was pushed is complete. */
+/* Returns true if the last record that was pushed is complete. */
 bool pd_live_whole(const struct pd_live *l);
 
 /* Returns the metadata and the clock, which are known before the first call of the sink; all else is empty. */

@@ -143,6 +143,7 @@ static int read_events(struct pd_file *f, uint64_t at, uint64_t size, uint64_t a
 		    rd_u64(&r, &ids) < 0 || rd_u64(&r, &ids_size) < 0)
 			return set_problem(p, at, "the events lie after the end of the file");
 		e->sample_id_all = flags & PD_ATTR_SAMPLE_ID_ALL;
+		f->contents.names_clock = f->contents.names_clock || flags & PD_ATTR_USE_CLOCKID;
 		rc = read_ids(f, (uint32_t)f->n_events, ids, ids_size, p);
 		if (rc < 0)
 			return rc;

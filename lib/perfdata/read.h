@@ -117,6 +117,7 @@ struct pd_contents {
 	uint64_t lost_records;          /* from LOST records: the recorder's buffer was full */
 	uint64_t first_time, last_time; /* of records; 0: no record has a time */
 	struct pd_clock clock;
+	bool names_clock;                     /* the events name the clock of their times, CLOCK_MONOTONIC mostly */
 	const char *version, *release, *arch; /* of perf, of the kernel, of the machine; NULL: not in the file */
 	const void *notes;                    /* of the program, in the form of notes_copy() */
 	size_t notes_size;

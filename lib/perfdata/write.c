@@ -77,8 +77,9 @@ static void begin_span(struct pd_writer *w, bool trace)
 
 static void put_attr(struct buf *b, const struct pd_session *s, unsigned event)
 {
+	bool monotonic = !s->clock.known && !s->own_clock;
 	uint64_t flags = PD_ATTR_DISABLED | PD_ATTR_INHERIT | PD_ATTR_EXCLUDE_KERNEL | PD_ATTR_EXCLUDE_HV |
-			 PD_ATTR_SAMPLE_ID_ALL | PD_ATTR_EXCLUDE_GUEST | (s->clock.known ? 0 : PD_ATTR_USE_CLOCKID);
+			 PD_ATTR_SAMPLE_ID_ALL | PD_ATTR_EXCLUDE_GUEST | (monotonic ? PD_ATTR_USE_CLOCKID : 0);
 
 	if (event == EVENT_SIDE)
 		flags |= PD_ATTR_MMAP | PD_ATTR_COMM | PD_ATTR_TASK | PD_ATTR_MMAP2 | PD_ATTR_COMM_EXEC;
@@ -90,7 +91,7 @@ static void put_attr(struct buf *b, const struct pd_session *s, unsigned event)
 	buf_u64(b, 0); /* read_format */
 	buf_u64(b, flags);
 	buf_zero(b, 8 + 8 * 4 + 4); /* wakeup and breakpoint to sample_stack_user */
-	buf_u32(b, s->clock.known ? 0 : CLOCK_MONOTONIC);
+	buf_u32(b, monotonic ? CLOCK_MONOTONIC : 0);
 	buf_zero(b, PD_ATTR_SIZE - 96); /* sample_regs_intr to the end */
 }
 
@@ -265,7 +266,7 @@ int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **
 	if (!w)
 		return -ENOMEM;
 	w->fd = fd;
-	w->monotonic = !session->clock.known;
+	w->monotonic = !session->clock.known && !session->own_clock;
 	w->live = session->live;
 	w->mixed = session->mixed || session->live;
 	w->data_at = PD_HEADER_SIZE + sizeof(event_ids) + EVENTS * (PD_ATTR_SIZE + 16);

@@ -83,6 +83,8 @@ struct pd_session {
 	uint32_t n_cpus;
 	/* If known, it is written to the file, and records have times of perf's clock; else of CLOCK_MONOTONIC. */
 	struct pd_clock clock;
+	/* The times are not those of CLOCK_MONOTONIC, but of a clock of the recorder's own. */
+	bool own_clock;
 	bool mixed; /* other records may follow AUX buffers */
 	bool live;  /* no descriptor, no sections behind the records, no sums; implies mixed */
 };
