@@ -377,7 +377,7 @@ void methods_end_recording(struct daemon *d, struct call *c, struct methods_subj
 struct tail_call {
 	struct call *call;
 	struct tail *tail;
-	int fd; /* the read end of the pipe */
+	int fd; /* the reader's end of its socket */
 };
 
 static void on_tail_armed(struct target *t, int rc, void *data)

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/drain-pace.h"
@@ -14,10 +15,10 @@
 
 enum {
 	STEP = 512 << 10,      /* bytes of trace that are drained at once, at most */
-	PIPE_SIZE = 1 << 20,   /* wanted; the kernel may give less */
-	MEMORY = 4 << 20,      /* a step, its records, which may take twice as much, the pipe, and the threads */
-	LOOK_MS = 100,         /* how often the target is looked at while the pipe is full */
-	LINGER_MS = 10 * 1000, /* how long the reader of a tail that has ended may leave the pipe full */
+	SOCKET_SIZE = 1 << 20, /* wanted; the kernel may give less */
+	MEMORY = 4 << 20,      /* a step, its records, which may take twice as much, the socket, and the threads */
+	LOOK_MS = 100,         /* how often the target is looked at while the socket is full */
+	LINGER_MS = 10 * 1000, /* how long the reader of a tail that has ended may leave the socket full */
 };
 
 struct tail_list {
@@ -35,7 +36,7 @@ struct tail {
 	struct work drain, write;
 	struct event *timer, *writable, *closed;
 	bool begun, working;
-	int fd; /* the write end of the pipe */
+	int fd; /* csightd's end of the socket */
 	struct drain_pace pace;
 	struct capture_positions positions;
 	struct capture_drain size; /* of the step */
@@ -43,7 +44,7 @@ struct tail {
 	struct trace_file *file;
 	struct buf out; /* records, of which the first bytes have been sent */
 	size_t sent;
-	uint64_t bytes; /* in the pipe, of all steps */
+	uint64_t bytes; /* sent, of all steps */
 	bool drained;   /* the process has ended, and its trace has been drained */
 	int rc;
 	uint64_t cost_ns; /* processor time of the work */
@@ -75,11 +76,11 @@ static void run_drain(struct work *w)
 	t->cost_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - began;
 }
 
-/* Writes as much as the pipe has room for. */
+/* Sends as much as the socket has room for. */
 static int send_out(struct tail *t)
 {
 	while (t->sent < t->out.size) {
-		ssize_t n = write(t->fd, t->out.data + t->sent, t->out.size - t->sent);
+		ssize_t n = send(t->fd, t->out.data + t->sent, t->out.size - t->sent, MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -151,7 +152,7 @@ static void begin_drain(struct tail *t)
 	workqueue_submit_for(t->list->o.queue, &t->drain, owner_of(t));
 }
 
-/* Begins the next step, or waits for it or for the pipe. Perhaps frees the tail. */
+/* Begins the next step, or waits for it or for the socket. Perhaps frees the tail. */
 static void go_on(struct tail *t, bool now_due)
 {
 	const struct timeval look = { 0, LOOK_MS * 1000 }, pause = drain_pace_pause(&t->pace);
@@ -191,7 +192,7 @@ static void on_writable(evutil_socket_t fd, short what, void *data)
 		go_on(t, false);
 }
 
-/* The write end becomes readable, which means an error, when the reader has closed its end. */
+/* The reader has closed its end, or shut it down; it has nothing to send. */
 static void on_closed(evutil_socket_t fd, short what, void *data)
 {
 	struct tail *t = data;
@@ -242,20 +243,26 @@ static void write_ran(struct work *w)
 	go_on(t, t->size.more);
 }
 
-static int open_pipe(struct tail *t, int *ret_fd)
+/*
+ * A socket in place of a pipe: a reader that has passed its end on, as csight to csight-decode, can end the tail by
+ * shutdown(), and what was sent before is read nevertheless.
+ */
+static int open_socket(struct tail *t, int *ret_fd)
 {
+	const int size = SOCKET_SIZE;
 	int fds[2];
 
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
 		return -errno;
-	t->fd = fds[1];
-	/* A smaller pipe works as well, with more gaps where the reader is slow. */
-	fcntl(fds[1], F_SETPIPE_SZ, PIPE_SIZE);
-	if (fcntl(fds[0], F_SETFL, 0) < 0) {
-		close(fds[0]);
+	t->fd = fds[0];
+	/* A smaller one works as well, with more gaps where the reader is slow. */
+	if (setsockopt(fds[0], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
+		setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0) {
+		close(fds[1]);
 		return -errno;
 	}
-	*ret_fd = fds[0];
+	*ret_fd = fds[1];
 	return 0;
 }
 
@@ -289,7 +296,7 @@ int tail_new(struct tail_list *list, struct target *target, uint64_t max_time, s
 	if (rc == 0)
 		rc = ledger_charge(list->o.ledger, target->owner, LEDGER_MEMORY, MEMORY, &t->memory, ret_refusal);
 	if (rc == 0)
-		rc = open_pipe(t, &fd);
+		rc = open_socket(t, &fd);
 	if (rc == 0)
 		rc = make_events(t);
 	if (rc < 0) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tails: each drains the rings of a target again and again, as a recording does, and writes them to a pipe, as a live
- * trace file (trace-file.h). The pipe does not block: a step is drained only after the one before has been written, so
- * that the trace of a reader that stops is overwritten in the rings, and a gap of known length. A tail takes memory
- * that does not grow, charged to the target's owner beside one of its requests. It ends for a reason below, and frees
- * itself. On the loop's thread; the steps run on the recorder's thread, in turns with those of other users.
+ * Tails: each drains the rings of a target again and again, as a recording does, and sends them through a socket, as
+ * a live trace file (trace-file.h). The socket does not block: a step is drained only after the one before has been
+ * written, so that the trace of a reader that stops is overwritten in the rings, and a gap of known length. A tail
+ * takes memory that does not grow, charged to the target's owner beside one of its requests. It ends for a reason
+ * below, and frees itself. On the loop's thread; the steps run on the recorder's thread, in turns with those of other
+ * users.
  */
 #ifndef CSIGHT_DAEMON_TAIL_H
 #define CSIGHT_DAEMON_TAIL_H
@@ -14,7 +15,7 @@
 enum tail_end {
 	TAIL_GOES_ON,
 	TAIL_TIME,     /* its own limit */
-	TAIL_READER,   /* the reader has closed the pipe, or does not read what is left of a tail that has ended */
+	TAIL_READER,   /* the reader has closed the socket, or does not read what is left of a tail that has ended */
 	TAIL_TARGET,   /* the process has ended */
 	TAIL_DISARMED, /* the target was disarmed */
 	TAIL_USER,     /* the process has changed its user */
@@ -39,7 +40,7 @@ void tail_list_stop(struct tail_list *list);
 struct tail_list *tail_list_free(struct tail_list *list);
 
 /*
- * Makes a tail of a target whose source can drain. max_time: ns; 0: no limit. *ret_fd: the read end of the pipe.
+ * Makes a tail of a target whose source can drain. max_time: ns; 0: no limit. *ret_fd: the reader's end.
  * -EDQUOT: the ledger refused it, and the reason is in ret_refusal.
  */
 struct tail;

@@ -200,7 +200,7 @@ int trace_file_begin(int dir, const struct target *t, const struct capture_copy 
 
 int trace_file_begin_live(const struct target *t, const struct capture_copy *c, struct trace_file **ret)
 {
-	return begin(-1, t, c, (struct pd_session){ .live = true }, ret);
+	return begin(-1, t, c, (struct pd_session){ .live = true, .own_clock = c->virtual_clock }, ret);
 }
 
 int trace_file_take(struct trace_file *f, struct buf *ret)

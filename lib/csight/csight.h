@@ -209,10 +209,11 @@ struct csight_tail_options {
 
 /*
  * Follows a process while it runs: its trace, from what its rings have at present on, as a perf.data without an end.
- * The process is armed first where that is necessary. *ret_fd is a readable close-on-exec descriptor of a pipe, whose
- * reads block; the caller closes it, which ends the tail. End of file: the process has ended, was disarmed or has
- * changed its user, the time is over, or csightd ends. What is overwritten because it is not read in time is a gap of
- * known length. -EOPNOTSUPP: the process has no emulated trace unit. options may be NULL.
+ * The process is armed first where that is necessary. *ret_fd is a close-on-exec descriptor of a socket, whose reads
+ * block; the caller closes it, which ends the tail, or ends it by shutdown(), and reads what was sent before. End of
+ * file: the process has ended, was disarmed or has changed its user, the time is over, or csightd ends. What is
+ * overwritten because it is not read in time is a gap of known length. -EOPNOTSUPP: the process has no emulated trace
+ * unit. options may be NULL.
  */
 int csight_tail(struct csight *c, pid_t pid, const struct csight_tail_options *options, int *ret_fd);
 

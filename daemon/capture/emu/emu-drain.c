@@ -236,6 +236,7 @@ static int drain_into(const struct emu_source *s, struct capture_positions *p, s
 	if (rc < 0)
 		return rc;
 	now_both(&c->time, &c->monotonic);
+	c->virtual_clock = s->virtual_clock;
 	if (s->virtual_clock)
 		c->monotonic = emu_virtual_time(s, slots, c->monotonic);
 	drain->fullest = fullest(s, slots, p);
