@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls of the daemon that verbs share. */
+#include <ctype.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -45,6 +47,39 @@ int client_connect(struct client *c)
 		return 0;
 	client_error("cannot find the socket of csightd: %s", strerror(-rc));
 	return STATUS_FAILED;
+}
+
+/* Finds the running target whose name matches the pattern. Returns 0 or an exit status. */
+static int find_by_name(struct client *c, const char *pattern, pid_t *ret)
+{
+	_cleanup_object_ struct csight_object *list = NULL;
+	int rc = csight_targets(c->daemon, &list);
+	size_t found = 0;
+
+	if (rc < 0)
+		return client_daemon_failed(c, rc);
+	for (size_t i = 0; i < csight_count(list, "targets"); i++) {
+		const struct csight_object *t = csight_item(list, "targets", i);
+		const char *name = csight_text(t, "name");
+
+		if (!csight_flag(t, "running") || !name || fnmatch(pattern, name, 0) != 0)
+			continue;
+		*ret = (pid_t)csight_number(t, "pid", 0);
+		found++;
+	}
+	if (found == 1)
+		return 0;
+	client_error(found ? "several armed processes match '%s'; choose one with --pid: 'csight targets' lists them"
+			   : "no armed process matches '%s'; 'csight targets' lists them",
+		     esc(pattern));
+	return STATUS_NOT_FOUND;
+}
+
+int client_find_process(struct client *c, const char *option, pid_t *ret)
+{
+	if (!option && c->argc == 1 && !isdigit((unsigned char)c->argv[0][0]))
+		return find_by_name(c, c->argv[0], ret);
+	return client_pid(c, option, ret);
 }
 
 static void print_ambiguous(const char *name, const struct csight_object *list)

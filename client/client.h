@@ -141,6 +141,11 @@ bool client_query(struct client *c, int (*call)(struct csight *c, struct csight_
 int client_pid(struct client *c, const char *option, pid_t *ret);
 
 /*
+ * As client_pid(), but the argument may also be a pattern of the name of an armed process. Requires client_connect().
+ */
+int client_find_process(struct client *c, const char *option, pid_t *ret);
+
+/*
  * Finds a snapshot by its ID, a unique prefix of the ID, or "last", and prints why it cannot. Returns 0 with an object
  * that the caller frees, or an exit status.
  */
@@ -181,7 +186,7 @@ bool client_is_mode(const char *text);
 
 extern const struct verb cmd_arm, cmd_assert, cmd_decode, cmd_diff, cmd_disarm, cmd_doctor, cmd_explain, cmd_export,
     cmd_grep, cmd_info, cmd_keep, cmd_list, cmd_open, cmd_record, cmd_pause, cmd_reload, cmd_remove, cmd_report,
-    cmd_resume, cmd_run, cmd_selftest, cmd_show, cmd_snapshot, cmd_status, cmd_stream, cmd_targets, cmd_triggers,
-    cmd_version, cmd_wait, cmd_wait_armed, cmd_watch;
+    cmd_resume, cmd_run, cmd_selftest, cmd_show, cmd_snapshot, cmd_status, cmd_stream, cmd_tail, cmd_targets,
+    cmd_triggers, cmd_version, cmd_wait, cmd_wait_armed, cmd_watch;
 
 #endif

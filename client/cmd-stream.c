@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* csight stream. */
-#include <ctype.h>
 #include <errno.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -155,39 +153,6 @@ static int stream_parse(struct client *c, struct recorder *s)
 	return o == CLIENT_STOP ? c->status : -1;
 }
 
-/* Finds the running target whose name matches the pattern. Returns 0 or an exit status. */
-static int find_by_name(struct client *c, const char *pattern, pid_t *ret)
-{
-	_cleanup_object_ struct csight_object *list = NULL;
-	int rc = csight_targets(c->daemon, &list);
-	size_t found = 0;
-
-	if (rc < 0)
-		return client_daemon_failed(c, rc);
-	for (size_t i = 0; i < csight_count(list, "targets"); i++) {
-		const struct csight_object *t = csight_item(list, "targets", i);
-		const char *name = csight_text(t, "name");
-
-		if (!csight_flag(t, "running") || !name || fnmatch(pattern, name, 0) != 0)
-			continue;
-		*ret = (pid_t)csight_number(t, "pid", 0);
-		found++;
-	}
-	if (found == 1)
-		return 0;
-	client_error(found ? "several armed processes match '%s'; choose one with --pid: 'csight targets' lists them"
-			   : "no armed process matches '%s'; 'csight targets' lists them",
-		     esc(pattern));
-	return STATUS_NOT_FOUND;
-}
-
-static int find_process(struct client *c, const struct recorder *s, pid_t *ret)
-{
-	if (!s->pid && c->argc == 1 && !isdigit((unsigned char)c->argv[0][0]))
-		return find_by_name(c, c->argv[0], ret);
-	return client_pid(c, s->pid, ret);
-}
-
 static int end_by_id(struct client *c, const char *id)
 {
 	_cleanup_object_ struct csight_object *found = NULL;
@@ -219,7 +184,7 @@ static int stream_run(struct client *c)
 	if (rc == 0 && s.end)
 		return end_by_id(c, s.end);
 	if (rc == 0)
-		rc = find_process(c, &s, &pid);
+		rc = client_find_process(c, s.pid, &pid);
 	if (rc != 0)
 		return rc;
 	catch_signals();

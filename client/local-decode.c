@@ -174,7 +174,7 @@ int local_decode_run(struct local_decode *d)
 	d->file.finder.fetch = debuginfod_fetch;
 	rc = file_decode_run(&d->file);
 	client_progress_end(d->client);
-	if (rc == -EIO && reader_is_gone(d))
+	if ((rc == -EIO || rc == -ECANCELED) && reader_is_gone(d))
 		return STATUS_OK;
 	if (rc < 0) {
 		remove_outputs(d);

@@ -19,7 +19,7 @@ struct group {
 static const struct group groups[] = {
 	{ "Record",
 	  { &cmd_run, &cmd_record, &cmd_arm, &cmd_disarm, &cmd_targets, &cmd_wait_armed, &cmd_snapshot, &cmd_stream,
-	    &cmd_wait, &cmd_watch, &cmd_triggers } },
+	    &cmd_tail, &cmd_wait, &cmd_watch, &cmd_triggers } },
 	{ "View snapshots",
 	  { &cmd_list, &cmd_show, &cmd_report, &cmd_grep, &cmd_explain, &cmd_diff, &cmd_assert, &cmd_open, &cmd_export,
 	    &cmd_keep, &cmd_remove } },

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-client_tests = tests/client/client.test tests/client/run.test tests/client/doctor.test tests/client/report.test \
+client_tests = tests/client/client.test tests/client/run.test tests/client/doctor.test tests/client/report.test tests/client/tail.test \
 	tests/client/open.test tests/client/hunt.test tests/client/images.test tests/client/names.test tests/client/diff.test
 client_tests += tests/client/any-input.test tests/client/debug-files.test tests/client/crash.test tests/client/errors.test tests/client/screens.test tests/client/show.test tests/client/explain.test tests/client/list.test tests/client/arm.test tests/client/modes.test tests/client/record.test tests/client/assert.test
 client_tests += tests/client/metrics.test tests/client/bundle.test tests/client/selftest.test
