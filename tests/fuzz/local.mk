@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Harnesses for libFuzzer, so built by clang, whatever builds everything else; nothing of it is part of all or check.
-FUZZ = code decode decoder deframe dwarf elf jit job log messages names native notes opencsd perfdata ring runner service snapshot spool state store topology
+FUZZ = code decode decoder deframe dwarf elf jit job live log messages names native notes opencsd perfdata ring runner service snapshot spool state store topology
 FUZZ_CC = clang
 FUZZ_SECONDS = 60
 # Checksums hold always: what a fuzzer changes is to be read.
@@ -12,7 +12,7 @@ EXTRA_DIST += tests/fuzz/coverage tests/fuzz/local.mk
 # Built by `make check`, for nothing but that they go on fitting what they call.
 check_LTLIBRARIES = tests/fuzz/libfuzz.la
 tests_fuzz_libfuzz_la_SOURCES = tests/fuzz/code.c tests/fuzz/csightd.c tests/fuzz/csightd.h tests/fuzz/decode.c tests/fuzz/decoder.c tests/fuzz/deframe.c tests/fuzz/dwarf.c tests/fuzz/elf.c \
-	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/jit.c tests/fuzz/job.c tests/fuzz/log.c tests/fuzz/machine.c tests/fuzz/machine.h tests/fuzz/messages.c tests/fuzz/names.c tests/fuzz/native.c \
+	tests/fuzz/fuzz.c tests/fuzz/fuzz.h tests/fuzz/jit.c tests/fuzz/job.c tests/fuzz/live.c tests/fuzz/log.c tests/fuzz/machine.c tests/fuzz/machine.h tests/fuzz/messages.c tests/fuzz/names.c tests/fuzz/native.c \
 	tests/fuzz/notes.c tests/fuzz/opencsd.c tests/fuzz/perfdata.c tests/fuzz/ring.c tests/fuzz/runner.c tests/fuzz/service.c tests/fuzz/snapshot.c tests/fuzz/spool.c tests/fuzz/state.c tests/fuzz/store.c tests/fuzz/topology.c
 tests_fuzz_libfuzz_la_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* daemon/decode/live.c: follows a recording from start to result, as a child of csight-decode does for csight tail. */
+#include "config.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "daemon/decode/live.h"
+#include "lib/base/io.h"
+#include "lib/base/util.h"
+#include "lib/perfdata/write.h"
+#include "tests/fuzz/fuzz.h"
+
+/* By the first byte of an input. */
+static const char *const start_texts[] = {
+	"{\"type\":\"start\",\"input\":\"live\",\"outputs\":[\"live\"]}",
+	"{\"type\":\"start\",\"input\":\"live\",\"outputs\":[\"live-json\"],\"options\":{\"inlines\":false}}",
+	"{\"type\":\"start\",\"input\":\"live\",\"outputs\":[\"live\"],"
+	"\"options\":{\"longer\":5,\"depth\":3,\"function\":\"*a*\",\"full_names\":true}}",
+};
+
+/* The owner's side: the only image is the program, as a file that is no ELF file. */
+static void *owner(void *data)
+{
+	_cleanup_close_ int image = fuzz_fd(fuzz_code, sizeof(fuzz_code));
+	struct decoder_event e = { 0 };
+	int fd = *(int *)data;
+
+	while (decoder_receive(fd, 0, &e) == 0) {
+		if (e.type == DECODER_IMAGE)
+			decoder_reply_image(fd, e.index, e.attempt || e.debug ? -1 : image, "not here");
+		decoder_event_done(&e);
+	}
+	return NULL;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int pair[2], fds[2], rc;
+	struct decode_job job;
+	pthread_t thread;
+	const char *text;
+
+	if (!size)
+		return 0;
+	text = start_texts[data[0] % ELEMENTS(start_texts)];
+	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	fds[0] = fuzz_fd(data + 1, size - 1);
+	fds[1] = memfd_create("output", MFD_CLOEXEC);
+	fuzz_require(io_send_fds(pair[1], text, strlen(text), fds, 2) == 0);
+	fuzz_require(job_receive(pair[0], &job) == 0);
+	fuzz_require(pthread_create(&thread, NULL, owner, &pair[1]) == 0);
+	lseek(job.input, 0, SEEK_SET);
+	rc = live_run(&job);
+	fuzz_require(rc == 0 || job.reason.text[0]);
+	close(pair[0]);
+	pthread_join(thread, NULL);
+	close(pair[1]);
+	close(job.input);
+	close(job.outputs[0].fd);
+	close(fds[0]);
+	close(fds[1]);
+	json_object_put(job.start);
+	return 0;
+}
+
+static void add_slice(struct pd_writer *w, uint32_t tid, uint64_t offset, const void *bytes, size_t size)
+{
+	struct pd_aux aux = {
+		offset, size, PD_AUX_RAW | (offset ? PD_AUX_CONTINUES : 0), FUZZ_PID, tid, UINT32_MAX, 500
+	};
+
+	pd_write_aux(w, &aux);
+	pd_write_buffer(w,
+			&(struct pd_buffer){
+			    .size = size, .offset = offset, .index = tid - FUZZ_PID, .tid = tid, .cpu = UINT32_MAX });
+	pd_write_bytes(w, bytes, size);
+}
+
+/* A recording of two threads, of which one loses trace. own_clock: as that of the emulator's virtual clock. */
+static void add_recording(uint8_t options, bool own_clock)
+{
+	struct engine_config c = fuzz_etmv4();
+	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { c.configr, c.traceidr, c.idr0, c.idr1, c.idr2, c.idr8, 0xcc } };
+	struct pd_session session = { .arch = "aarch64", .pmu_type = 8, .cpus = &cpu, .n_cpus = 1, .live = true };
+	struct pd_map map = { .pid = FUZZ_PID,
+			      .tid = FUZZ_PID,
+			      .addr = FUZZ_BASE,
+			      .len = 0x1000,
+			      .prot = 5,
+			      .inode = 7,
+			      .path = "/bin/prog",
+			      .time = 10 };
+	struct pd_aux gap = { 0,        90,           PD_AUX_RAW | PD_AUX_GAP | 1ull << PD_AUX_INDEX_SHIFT,
+			      FUZZ_PID, FUZZ_PID + 1, UINT32_MAX,
+			      600 };
+	uint8_t trace[FUZZ_TRACE_MAX];
+	size_t size = fuzz_trace(trace);
+	_cleanup_buf_ struct buf out = { 0 };
+	struct pd_writer *w;
+
+	session.own_clock = own_clock;
+	fuzz_require(pd_write_begin(-1, &session, &w) == 0);
+	pd_write_comm(w, FUZZ_PID, FUZZ_PID, "prog", true, 5);
+	pd_write_map(w, &map);
+	add_slice(w, FUZZ_PID, 0, trace, size / 2);
+	add_slice(w, FUZZ_PID + 1, 0, trace, size);
+	map.addr += 0x100000;
+	map.time = 300;
+	map.path = "/lib/lib.so";
+	pd_write_map(w, &map);
+	add_slice(w, FUZZ_PID, size / 2, trace + size / 2, size - size / 2);
+	gap.offset = size;
+	pd_write_aux(w, &gap);
+	pd_write_task(w, &(struct pd_task){ FUZZ_PID, FUZZ_PID, FUZZ_PID + 1, FUZZ_PID, true, 700 });
+	buf_u8(&out, options);
+	fuzz_require(pd_write_take(w, &out) == 0);
+	fuzz_seed(out.data, out.size);
+	pd_writer_free(w);
+}
+
+void fuzz_seeds(void)
+{
+	for (uint8_t i = 0; i < 2 * ELEMENTS(start_texts); i++)
+		add_recording(i, i % 2);
+}
