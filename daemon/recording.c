@@ -214,6 +214,13 @@ static uint64_t step_size(const struct recording *r, uint64_t now)
 	return allowed < MIN((uint64_t)FRAGMENT, l->rate) ? 0 : MIN(size, MIN(allowed, l->rate));
 }
 
+/* What follows may be the trace of another user. */
+static void end_with_user(struct recording *r)
+{
+	r->why = (struct reason){ "the process has changed its user" };
+	r->end = RECORDING_USER;
+}
+
 static enum recording_end find_end(struct recording *r, uint64_t now)
 {
 	enum ring_state state = r->o.target->ring.state;
@@ -238,6 +245,8 @@ static void go_on(struct recording *r, bool now_due)
 	uint64_t now = now_ns(CLOCK_MONOTONIC), size;
 	bool flush = now - r->flushed_ns >= FLUSH_MS * 1000000ull;
 
+	if (!r->end && r->o.target->foreign)
+		end_with_user(r);
 	if (!r->end)
 		r->end = find_end(r, now);
 	if (r->end) {
@@ -290,8 +299,7 @@ static void drain_ran(struct work *w)
 	rc = r->copy->n_threads ? target_check_user(r->o.target) : 0;
 	if (rc < 0) {
 		r->copy = capture_copy_free(r->copy);
-		r->why = (struct reason){ "the process has changed its user" };
-		r->end = RECORDING_USER;
+		end_with_user(r);
 	}
 	if (rc < 0 || !r->copy->n_threads) {
 		r->copy = capture_copy_free(r->copy);

@@ -119,6 +119,8 @@ static void set_end(struct tail *t, enum tail_end end)
 
 static enum tail_end find_end(const struct tail *t, uint64_t now)
 {
+	if (t->target->foreign)
+		return TAIL_USER;
 	switch (t->target->ring.state) {
 	case RING_GONE:
 		return TAIL_TARGET;

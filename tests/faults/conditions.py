@@ -216,6 +216,10 @@ class Changing:
         return subprocess.run(run_as(uid, self.w.build + "/csight", "snapshot", "--json", "--pid", str(self.pid)), env=self.w.plain,
                               cwd="/", capture_output=True, timeout=LIMIT)
 
+    def follow(self, verb):
+        return subprocess.Popen(run_as(self.OLD, self.w.build + "/csight", verb, "--json", "--pid", str(self.pid)), env=self.w.plain,
+                                cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
     def refuse(self, when):
         for uid in self.OLD, self.NEW:
             p = self.ask(uid)
@@ -280,7 +284,35 @@ def changes_user(w):
         t.process.wait()
 
 
-CONDITIONS = {f.__name__: f for f in (full_disk, read_only, slow_disk, clock_jumps, stopped, frozen, ends, changes_user)}
+def follows_changing(w):
+    """A tail and a recording end when the process becomes another user's, with nothing of what that user ran."""
+    if os.getuid() or not shutil.which("setpriv"):
+        raise Skip("only root can run programs of several users")
+    w.start_all("--system", "--set=decode-user=daemon")
+    t = Changing(w)
+    try:
+        tail, recording = t.follow("tail"), t.follow("stream")
+        first = tail.stdout.readline()
+        time.sleep(0.5)
+        t.change()
+        calls, err = tail.communicate(timeout=LIMIT)
+        calls = first + calls
+        if tail.returncode or b'"turn"' not in calls or b'"become"' in calls:
+            raise Defect("a tail: status %d, %r, %r" % (tail.returncode, calls[-500:], err))
+        out, err = recording.communicate(timeout=LIMIT)
+        s = json.loads(out)["snapshot"] if out else {}
+        if s.get("recording", {}).get("ended") != "user" or s.get("uid") != t.OLD:
+            raise Defect("a recording: %r, %r" % (out, err))
+    finally:
+        t.process.kill()
+        t.process.wait()
+    if w.csight("grep", "turn", s["id"], faults=False)[0] or not w.csight("grep", "become", s["id"], faults=False)[0]:
+        raise Defect("the recording has another user's calls, or none")
+    w.judge([s["id"]], descriptors=False)
+
+
+CONDITIONS = {f.__name__: f for f in (full_disk, read_only, slow_disk, clock_jumps, stopped, frozen, ends, changes_user,
+                                         follows_changing)}
 
 
 def main():

@@ -61,6 +61,7 @@ STEPS = [
     Step("snapshot", ["snapshot", "--json", "--pid", "@pid"], promises=True),
     Step("no-wait", ["snapshot", "--json", "--no-wait", "--pid", "@pid"], promises=True),
     Step("stream", ["stream", "--json", "--max=100K", "--for=1s", "--pid", "@pid"], promises=True),
+    Step("tail", ["tail", "--json", "--for=300ms", "--pid", "@pid"]),
     Step("library", ["@pid"], "library", promises=True),
     Step("export", ["export", "@id", "-o", "trace.pftrace"]),
     Step("export-all", ["export", "@id", "-t", "fxt", "-o", "t.fxt", "-t", "speedscope", "-o", "t.json", "-t", "pprof", "-o",

@@ -216,6 +216,8 @@ static void seed_sequences(void)
 	SEED({ "csight.Snapshot", "{\"pid\":$2,\"record\":{},\"noWait\":true}" },
 	     { "csight.Open", "{\"id\":\"$4\",\"file\":\"json\"}" }, { "csight.Keep", ID }, { "csight.Remove", ID },
 	     { "csight.ListSnapshots", "{}" }, { "csight.EndRecording", ID }, { "csight.GetSnapshot", ID });
+	SEED({ "csight.Tail", "{\"pid\":$2,\"maxTime\":20000000}" }, { "csight.Tail", "{\"pid\":$2}" },
+	     { "csight.Disarm", "{\"pid\":$2}" }, { "csight.Tail", "{\"pid\":$2}" }, { "csight.Status", "{}" });
 	SEED({ "csight.Snapshot", "{\"pid\":$2,\"record\":{},\"last\":5}" });
 	SEED({ "csight.Snapshot", "{\"pid\":$2,\"record\":{},\"with\":[$1]}" });
 	SEED({ "csight.Snapshot", "{\"pid\":1,\"noArm\":true}" });
@@ -408,6 +410,7 @@ static void seed_calls(void)
 		{ "csight.Snapshot", "{\"pid\":$1,\"with\":[1]}" },
 		{ "csight.Snapshot", "{\"pid\":$1,\"record\":{\"maxTime\":1000000,\"maxBytes\":9,\"maxRate\":7}}" },
 		{ "csight.Snapshot", "{\"pid\":$2,\"record\":{},\"noWait\":true}" },
+		{ "csight.Tail", "{\"pid\":$1,\"maxTime\":1000000}" },
 		{ "csight.EndRecording", "{\"id\":\"$4\"}" },
 		{ "csight.Wait", "{\"id\":\"$4\"}" },
 		{ "csight.ListSnapshots", "{\"first\":1}" },
