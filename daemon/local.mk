@@ -70,7 +70,7 @@ daemon_libdaemon_la_SOURCES = \
 	daemon/state.c daemon/state.h \
 	daemon/state-shares.c daemon/state-shares.h \
 	daemon/target-file.c daemon/target-file.h \
-	daemon/target.c daemon/target.h \
+	daemon/target.c daemon/target.h daemon/target-arm.c daemon/target-ending.c daemon/target-internal.h daemon/target-list.c \
 	daemon/trigger/trigger.c daemon/trigger/trigger.h daemon/trigger/trigger-private.h \
 	daemon/trigger/trigger-methods.c daemon/trigger/trigger-methods.h \
 	daemon/trigger/trigger-sections.c daemon/trigger/trigger-sections.h \

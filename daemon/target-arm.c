@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* Arms and disarms targets. */
+#include "config.h"
+
+#include "daemon/target-internal.h"
+
+/* An operation that arms or disarms: on the ring, apply() moves it through a state to another. */
+struct state_change {
+	struct ring_op op;
+	struct work work;
+	struct target *target;
+	enum ring_state from, through, to;
+	int (*apply)(struct capture_source *s);
+	void (*done)(struct target *t, int rc, void *data);
+	void *data;
+	int rc;
+};
+
+static void state_change_end(struct state_change *c, int rc)
+{
+	c->done(c->target, rc, c->data);
+	target_unref(c->target);
+	free(c);
+}
+
+static void run_state_change(struct work *w)
+{
+	struct state_change *c = container_of(w, struct state_change, work);
+
+	c->rc = c->apply(c->target->ring.source);
+}
+
+static void state_change_ran(struct work *w)
+{
+	struct state_change *c = container_of(w, struct state_change, work);
+	struct target *t = c->target;
+	struct ring *r = &t->ring;
+
+	if (r->state == RING_GONE)
+		c->rc = -ESRCH;
+	else if (c->rc == 0 && c->to == RING_ARMED)
+		target_armed(t);
+	else if ((c->rc < 0 ? c->from : c->to) == RING_DISARMED)
+		target_disarmed(t);
+	else
+		ring_move(r, RING_ARMED);
+	ring_next(r);
+	target_ref(t);
+	state_change_end(c, c->rc);
+	if (t->adopted && r->state == RING_DISARMED && !r->busy && t->listed)
+		target_list_remove(t->all, t);
+	target_unref(t);
+}
+
+static void state_change_begin(struct ring_op *op)
+{
+	struct state_change *c = container_of(op, struct state_change, op);
+	struct ring *r = &c->target->ring;
+
+	if (r->state != c->from) {
+		int rc = r->state == c->to ? 0 : r->state == RING_GONE ? -ESRCH : -EINVAL;
+
+		ring_next(r);
+		state_change_end(c, rc);
+		return;
+	}
+	ring_move(r, c->through);
+	/* The capture thread reads it of the sources that are armed. */
+	if (c->to == RING_ARMED)
+		r->source->share = target_share(c->target);
+	workqueue_submit_for(c->target->all->o.capture_queue, &c->work,
+			     ledger_owner(c->target->all->o.ledger, c->target->owner));
+}
+
+static void state_change_queue(struct target *t, const struct state_change *wanted)
+{
+	struct state_change *c = malloc(sizeof(*c));
+
+	if (!c) {
+		wanted->done(t, -ENOMEM, wanted->data);
+		return;
+	}
+	*c = *wanted;
+	c->target = target_ref(t);
+	if (ring_queue(&t->ring, &c->op) < 0)
+		state_change_end(c, -EBUSY);
+}
+
+void target_arm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data)
+{
+	state_change_queue(t, &(struct state_change){ .op.begin = state_change_begin,
+						      .work = { run_state_change, state_change_ran },
+						      .from = RING_DISARMED,
+						      .through = RING_ARMING,
+						      .to = RING_ARMED,
+						      .apply = t->ring.source->ops->arm,
+						      .done = done,
+						      .data = data });
+}
+
+void target_disarm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data)
+{
+	state_change_queue(t, &(struct state_change){ .op.begin = state_change_begin,
+						      .work = { run_state_change, state_change_ran },
+						      .from = RING_ARMED,
+						      .through = RING_DRAINING,
+						      .to = RING_DISARMED,
+						      .apply = t->ring.source->ops->disarm,
+						      .done = done,
+						      .data = data });
+}
