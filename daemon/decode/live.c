@@ -406,9 +406,9 @@ static void live_done(struct live *l)
 	for (size_t i = 0; i < l->n_threads; i++)
 		thread_free(l->threads[i]);
 	pd_live_free(l->reader);
-	code_tables_done(&l->tables);
 	region_numbers_done(&l->numbers);
 	region_map_free(l->regions);
+	code_tables_done(&l->tables);
 	image_set_free(l->input.images);
 	call_lines_done(&l->lines);
 	json_object_put(l->input.warnings);
