@@ -151,12 +151,9 @@ static int decode_parse(struct client *c, struct local_decode *d)
 			json_add_bool(d->file.options, "by_thread", true);
 			break;
 		case OPTION_IMAGES:
-			rc = client_check_directory("images", value);
+			rc = local_decode_add_images(d, value);
 			if (rc != 0)
 				return rc;
-			if (d->file.finder.n_dirs == FINDER_DIRS_MAX)
-				return client_usage(c, "at most %d --images options are accepted", FINDER_DIRS_MAX);
-			d->file.finder.dirs[d->file.finder.n_dirs++] = value;
 			break;
 		case OPTION_BUFFER:
 			json_add_str(d->file.options, "buffer", value);

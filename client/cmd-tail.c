@@ -94,11 +94,7 @@ static int tail_parse(struct client *c, struct local_decode *d, struct csight_ta
 			json_add_bool(d->file.options, "inlines", false);
 			break;
 		case OPTION_IMAGES:
-			rc = client_check_directory("images", value);
-			if (rc == 0 && d->file.finder.n_dirs == FINDER_DIRS_MAX)
-				rc = client_usage(c, "at most %d --images options are accepted", FINDER_DIRS_MAX);
-			if (rc == 0)
-				d->file.finder.dirs[d->file.finder.n_dirs++] = value;
+			rc = local_decode_add_images(d, value);
 			break;
 		}
 	if (rc != 0)

@@ -42,6 +42,19 @@ void local_decode_set_options(struct local_decode *d, const struct trace_options
 	d->file.finder.n_dirs = o->n_dirs;
 }
 
+int local_decode_add_images(struct local_decode *d, const char *path)
+{
+	struct finder *f = &d->file.finder;
+	int rc = client_check_directory("images", path);
+
+	if (rc != 0)
+		return rc;
+	if (f->n_dirs == FINDER_DIRS_MAX)
+		return client_usage(d->client, "at most %d --images options are accepted", FINDER_DIRS_MAX);
+	f->dirs[f->n_dirs++] = path;
+	return 0;
+}
+
 /* Has the formats that the user chose checked before their files are made. */
 static void set_formats(struct local_decode *d)
 {

@@ -27,6 +27,9 @@ struct local_decode {
 /* Sets the options that all verbs accept; before the input is opened. */
 void local_decode_set_options(struct local_decode *o, const struct trace_options *options);
 
+/* Adds a directory of images, the value of --images. Prints an error; returns 0 or an exit status. */
+int local_decode_add_images(struct local_decode *o, const char *path);
+
 /*
  * Opens the input: a perf.data file, a snapshot directory of csightd or Arm's tools, bare trace (with regs), or a store
  * if all formats are made from calls.

@@ -13,7 +13,7 @@
 
 /* Of more threads than THREADS_MAX, the one whose trace came first is forgotten, and begins anew with its next trace.
  */
-enum { CHUNK = 256 << 10, THREADS_MAX = 256, NAME_SIZE = 32 };
+enum { CHUNK = 256 << 10, THREADS_MAX = 256 };
 
 struct live_thread {
 	struct live *live;
@@ -297,11 +297,6 @@ static int on_map(void *user, const struct pd_map *m)
 	return region_map_add(l->regions, &mapping);
 }
 
-static int on_comm(void *user, const struct pd_comm *c)
-{
-	return 0;
-}
-
 static int on_exit_record(void *user, const struct pd_task *task)
 {
 	struct live *l = user;
@@ -312,7 +307,7 @@ static int on_exit_record(void *user, const struct pd_task *task)
 	return 0;
 }
 
-static const struct pd_live_sink sink = { on_map, on_comm, on_exit_record, on_slice, on_bytes, on_end, NULL };
+static const struct pd_live_sink sink = { on_map, on_exit_record, on_slice, on_bytes, on_end, NULL };
 
 static int parse_options(const struct decode_job *job, struct call_lines_options *ret)
 {

@@ -138,15 +138,10 @@ static int pass_on(struct pd_live *l)
 	const struct pd_live_sink *to = &l->sink;
 	struct pd_file *f = &l->file;
 	const char *names = (const char *)f->lists[NAMES].data;
-	struct pd_comm *comm = (struct pd_comm *)f->lists[COMMS].data;
 	struct pd_map *map = (struct pd_map *)f->lists[MAPS].data;
 	const struct pd_task *task = (const struct pd_task *)f->lists[TASKS].data;
 
 	/* A record adds one item at most; a fork copies no mappings, since none are kept. */
-	if (f->lists[COMMS].size) {
-		comm->name = names + (uintptr_t)comm->name;
-		return to->comm(to->user, comm);
-	}
 	if (f->lists[MAPS].size) {
 		map->path = names + (uintptr_t)map->path;
 		return to->map(to->user, map);

@@ -12,7 +12,6 @@
 /* A negative return ends the reading; pd_live_push() returns it. Pointers are valid during the call only. */
 struct pd_live_sink {
 	int (*map)(void *user, const struct pd_map *m);
-	int (*comm)(void *user, const struct pd_comm *c);
 	int (*exit)(void *user, const struct pd_task *t); /* a thread, or a process, has ended */
 	/* A slice of a buffer begins, whose bytes follow; with PD_AUX_GAP, all of it is lost, and none follow. */
 	int (*slice)(void *user, const struct pd_piece *p);

@@ -27,12 +27,6 @@ static int on_map(void *user, const struct pd_map *m)
 	return 0;
 }
 
-static int on_comm(void *user, const struct pd_comm *c)
-{
-	buf_printf(&events, "comm %u %s; ", c->tid, c->name);
-	return 0;
-}
-
 static int on_task(void *user, const struct pd_task *t)
 {
 	buf_printf(&events, "exit %u; ", t->tid);
@@ -58,7 +52,7 @@ static int on_end(void *user)
 	return 0;
 }
 
-static const struct pd_live_sink sink = { on_map, on_comm, on_task, on_slice, on_bytes, on_end, NULL };
+static const struct pd_live_sink sink = { on_map, on_task, on_slice, on_bytes, on_end, NULL };
 
 static void write_slice(struct pd_writer *w, uint32_t tid, uint64_t offset, const char *bytes)
 {
@@ -126,7 +120,7 @@ static int read_file(const uint8_t *data, size_t n, size_t piece, const char **r
 static void test_pieces(void)
 {
 	static const char want[] =
-	    "comm 4000 prog; map 4000 400000 1000 2000 /bin/p; slice 4000 0 0+3 lost 0: abc; "
+	    "map 4000 400000 1000 2000 /bin/p; slice 4000 0 0+3 lost 0: abc; "
 	    "slice 4001 1 0+10 lost 0: 0123456789; "
 	    "map 4000 400000 1000 2000 /lib/a much longer name, so that a record is more than a piece.so; "
 	    "slice 4001 1 10+0 lost 90: slice 4001 1 100+8 lost 0: 12345678; slice 4000 0 3+0 lost 0: ; exit 4001; ";
