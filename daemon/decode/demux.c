@@ -35,7 +35,8 @@ struct feed {
 	struct track *track;     /* of the current stretch; NULL: it is not emitted */
 	uint32_t tid;
 	bool has_tid;
-	bool placed; /* thread and time of the stretch at the head are set: */
+	const struct pd_piece *piece; /* of the stretch at the head */
+	bool placed;                  /* thread and time of that stretch are set: */
 	uint64_t time, order;
 	bool unordered;     /* its order among stretches of its thread is uncertain */
 	uint64_t left;      /* time at which its thread left the CPU; 0: unknown */
@@ -61,7 +62,7 @@ struct demux {
 	 * the input may have had others between them.
 	 */
 	uint64_t whole_since;
-	/* Before this time, the trace of some CPU in a shared, wrapped buffer cannot be decoded. */
+	/* Before this time, the trace of some CPU in the shared, wrapped buffer cannot be decoded. */
 	uint64_t in_sync;
 	uint64_t unordered; /* number of emitted stretches whose order is uncertain */
 	uint64_t left_out;  /* stretches of threads beyond TRACKS_MAX */
@@ -507,6 +508,32 @@ static int consume_stretch(struct demux *d, struct feed *f, const struct element
 	return rc;
 }
 
+/* True if the buffer may have held older trace than its oldest AUX slice. That of a full sink begins at 0. */
+static bool has_wrapped(const struct stream *s)
+{
+	return s->n_pieces && (s->pieces[0].offset || was_full(&s->pieces[0]));
+}
+
+/*
+ * A slice of a full buffer that several CPUs share begins at the same time for all of them, but each CPU can only be
+ * decoded from its first sync point on. Any thread may have run on the CPU before. A feed reaches that point before a
+ * stretch of the slice is emitted.
+ */
+static void begin_piece(struct demux *d, struct feed *f, const struct element_unit *u)
+{
+	bool first = !f->piece;
+
+	if (u->piece == f->piece)
+		return;
+	f->piece = u->piece;
+	if (d->n_feeds == 1 || f->stream->of_threads || !(first ? has_wrapped(f->stream) : was_full(u->piece)))
+		return;
+	if (u->has_at)
+		d->in_sync = MAX(d->in_sync, u->at);
+	else
+		d->in_sync = MAX(d->in_sync, u->n && u->hi == UINT64_MAX ? u->lo : u->hi);
+}
+
 /*
  * Finds the feed whose next stretch begins first, and the first unit of that stretch; *ret is NULL when all feeds have
  * ended.
@@ -523,20 +550,16 @@ static int find_earliest(struct demux *d, struct feed **ret, const struct elemen
 			return rc;
 		if (!u)
 			continue;
-		if (!f->placed)
+		if (!f->placed) {
+			begin_piece(d, f, u);
 			place_stretch(d, f, u);
+		}
 		if (*ret && (f->time > (*ret)->time || (f->time == (*ret)->time && f->order >= (*ret)->order)))
 			continue;
 		*ret = f;
 		*ret_unit = u;
 	}
 	return 0;
-}
-
-/* True if the buffer may have held older trace than its oldest AUX slice. That of a full sink begins at 0. */
-static bool has_wrapped(const struct stream *s)
-{
-	return s->n_pieces && (s->pieces[0].offset || was_full(&s->pieces[0]));
 }
 
 /*
@@ -548,31 +571,6 @@ static uint64_t whole_since(const struct stream *s)
 	bool of_cpu = s->cpu != UINT32_MAX && s->of_threads;
 
 	return of_cpu && has_wrapped(s) ? s->pieces[0].origin.time : 0;
-}
-
-/*
- * A wrapped buffer that several CPUs share begins at the same time for all of them, but each CPU can only be decoded
- * from its first sync point on. Any thread may have run on the CPU before.
- */
-static int find_in_sync(struct demux *d)
-{
-	for (size_t i = 0; d->n_feeds > 1 && i < d->n_feeds; i++) {
-		struct feed *f = &d->feeds[i];
-		const struct stream *s = f->stream;
-		const struct element_unit *u;
-		int rc;
-
-		if (s->of_threads || !has_wrapped(s))
-			continue;
-		rc = element_queue_head(f->queue, &u);
-		if (rc < 0)
-			return rc;
-		if (u && u->has_at)
-			d->in_sync = MAX(d->in_sync, u->at);
-		else if (u)
-			d->in_sync = MAX(d->in_sync, u->n && u->hi == UINT64_MAX ? u->lo : u->hi);
-	}
-	return 0;
 }
 
 static int open_feeds(struct demux *d)
@@ -646,8 +644,6 @@ int demux_run(struct input *input, struct outputs *outputs, struct decode_stats 
 
 	TAILQ_INIT(&d.open);
 	rc = open_feeds(&d);
-	if (rc == 0)
-		rc = find_in_sync(&d);
 	if (rc == 0)
 		rc = demux_streams(&d);
 	if (rc == 0)

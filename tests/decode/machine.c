@@ -3,8 +3,8 @@
  * Simulates a machine: CPUs, with a trace unit each, run threads of the processes of two users. Threads are preempted,
  * migrate, make system calls and fault. Writes what csightd would record of one process, and what its threads executed.
  *
- * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped|full] [failing] [truncated] [unrecorded]
- *                [stopped] [crowd] [kernel] [swapped]
+ * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped|full|refilled] [failing] [truncated]
+ *                [unrecorded] [stopped] [crowd] [kernel] [swapped]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -22,6 +22,7 @@
  *   wrapped       private sinks: the ring buffer of one CPU wrapped. arena: its first half was overwritten; one CPU has
  *                 its first sync point soon after that, the other one much later
  *   full          arena: wrapped, in the first snapshot of the sink: the kernel counts no more bytes than a buffer has
+ *   refilled      arena: wrapped in both of its snapshots
  *   crowd         private sinks: a thread that stops running ends, and another one begins, except two: one that runs
  *                 all the time, and one that runs at the beginning and at the end
  *   drop          from some time on, the process belongs to another user, and executes the code at LATER
@@ -96,7 +97,7 @@ static struct thread threads[THREADS];
 static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
-static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, full, failing, dropped, off;
+static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, full, refilled, failing, dropped, off;
 static bool truncated, unrecorded, stopped, crowd, kernel, swapped;
 static unsigned rounds = ROUNDS, current_round;
 static uint32_t last_tid = PID_A + THREADS; /* of a crowd */
@@ -210,18 +211,32 @@ static size_t lost_slices(uint32_t cpu)
 	return wrapped && cpu == 0 ? cpus[0].n_slices / 2 : 0;
 }
 
-static size_t lost_frames(void)
+/* What a buffer of the sink, whose size is a power of two, keeps of the trace. */
+static uint64_t kept_of(uint64_t size)
 {
 	uint64_t kept = 16;
 
-	if (!wrapped || !arena)
-		return 0;
-	if (!full)
-		return frames.size / 32 * 16;
-	/* A buffer's size is a power of two. */
-	while (kept * 2 <= frames.size)
+	while (kept * 2 <= size)
 		kept *= 2;
-	return frames.size - kept;
+	return kept;
+}
+
+static size_t lost_frames(void)
+{
+	if (!wrapped || !arena || refilled)
+		return 0;
+	return full ? frames.size - kept_of(frames.size) : frames.size / 32 * 16;
+}
+
+/* Drops what the sink has overwritten of the trace since the last snapshot. */
+static void overwrite_frames(void)
+{
+	uint8_t *begin = frames.data + frames.size - arena_size;
+	uint64_t kept = kept_of(arena_size);
+
+	memmove(begin, begin + arena_size - kept, kept);
+	frames.size -= arena_size - kept;
+	arena_size = kept;
 }
 
 static bool is_traced(const struct thread *t)
@@ -698,7 +713,8 @@ int main(int argc, char **argv)
 		el2 = el2 || strcmp(argv[i], "el2") == 0;
 		drop = drop || strcmp(argv[i], "drop") == 0;
 		full = full || strcmp(argv[i], "full") == 0;
-		wrapped = wrapped || full || strcmp(argv[i], "wrapped") == 0;
+		refilled = refilled || strcmp(argv[i], "refilled") == 0;
+		wrapped = wrapped || full || refilled || strcmp(argv[i], "wrapped") == 0;
 		handed = handed || strcmp(argv[i], "handed") == 0;
 		failing = failing || strcmp(argv[i], "failing") == 0;
 		sparse = sparse || strcmp(argv[i], "sparse") == 0;
@@ -716,11 +732,13 @@ int main(int argc, char **argv)
 		current_round = i;
 		if (drop && i == rounds * 3 / 4)
 			change_owner();
-		if (i == rounds || (((arena && !wrapped) || stopped) && i == rounds / 2)) {
+		if (i == rounds || (((arena && (!wrapped || refilled)) || stopped) && i == rounds / 2)) {
 			freeze();
 			stop_time = stopped && i < rounds ? cpus[0].time : stop_time;
 			if (arena) {
 				put_frames(from);
+				if (refilled)
+					overwrite_frames();
 				frozen[n_frozen] =
 				    (struct pd_aux){ .offset = full ? 0 : frames.size - arena_size + lost_frames(),
 						     .size = arena_size - lost_frames(),
