@@ -17,7 +17,7 @@ rig-built: all
 check-rig:
 	@$(top_srcdir)/tests/check-summary . rig-tests
 rig-tests: rig-built
-	@$(MAKE) --no-print-directory TESTS='$(RIG_TESTS)' check-TESTS
+	@$(MAKE) --no-print-directory $${RIG_JOBS:+-j$$RIG_JOBS -O} TESTS='$(RIG_TESTS)' check-TESTS
 # The same on each kernel, then a table.
 check-rig-kernels:
 	@status=0; for kernel in $$($(top_srcdir)/tests/rig/rig kernels | cut -d ' ' -f 1); do echo "==> $$kernel"; \
