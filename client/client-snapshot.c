@@ -62,7 +62,7 @@ static void print_trigger(FILE *to, const struct csight_object *t)
 	fputc('\n', to);
 }
 
-/* Prints how long a recording was, what it lacks, and why it ended. */
+/* Prints the duration and size of a recording, and why it ended. */
 static void print_recording(FILE *to, const struct csight_object *r)
 {
 	static const char *const ends[][2] = {

@@ -26,7 +26,7 @@ struct result {
 	struct measure is, base;
 	/* With "per CALLER": numbers of calls that were judged, in which it fails, and in which it is unknown. */
 	uint64_t judged, failed, unknown;
-	/* The first of the calls in which it fails. */
+	/* Of the first call in which the assertion fails: the measured value, begin and thread. */
 	struct measure first;
 	uint64_t first_time;
 	uint32_t first_tid;

@@ -40,7 +40,7 @@ static void add_row(struct text_table *table, const struct csight_object *t)
 	text_table_add(table, STYLE_PLAIN, csight_text(t, "condition"));
 }
 
-/* Prints what hits cost, once for each mechanism, and the places that were not watched for some time. */
+/* Prints the cost of a hit, once for each mechanism, and for how long each trigger was not watched. */
 static void print_costs(const struct csight_object *list)
 {
 	for (size_t i = 0; i < csight_count(list, "triggers"); i++) {
@@ -61,7 +61,7 @@ static void print_costs(const struct csight_object *list)
 	}
 }
 
-/* Prints the hits of each of several conditions. */
+/* Prints the number of hits of each condition, if the trigger has several. */
 static void print_conditions(const struct csight_object *t)
 {
 	for (size_t i = 0; i < csight_count(t, "conditions"); i++) {

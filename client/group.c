@@ -118,7 +118,7 @@ static bool has_group(const struct csight_object *snapshot, const char *name)
 }
 
 /* Lists the snapshots of all processes in *ret, which the caller frees; *ret_n is the number of those in the group. */
-static int list_snapshots(struct client *c, const char *name, struct csight_object **ret, size_t *ret_n)
+static int list_and_count(struct client *c, const char *name, struct csight_object **ret, size_t *ret_n)
 {
 	int rc = csight_list(c->daemon, ret);
 
@@ -134,7 +134,7 @@ static int wait_for_group(struct client *c, const char *name, size_t n, struct c
 	size_t found = 0;
 
 	for (unsigned tries = 0;; tries++) {
-		int rc = list_snapshots(c, name, ret, &found);
+		int rc = list_and_count(c, name, ret, &found);
 
 		if (rc < 0 || found >= n || tries == WAITS)
 			return rc < 0 ? client_daemon_failed(c, rc) : 0;
@@ -238,7 +238,7 @@ int group_open_store(struct client *c, const char *name, int *ret_fd)
 
 	if (rc != 0)
 		return rc;
-	rc = list_snapshots(c, group, &list, &n);
+	rc = list_and_count(c, group, &list, &n);
 	if (rc < 0)
 		return client_daemon_failed(c, rc);
 	for (size_t i = 0; i < csight_count(list, "snapshots") && g.n < GROUP_PIDS_MAX; i++) {

@@ -10,8 +10,8 @@
 
 /*
  * Finds the function that a name or pattern matches: in the program itself, else in its libraries. Returns 0 with its
- * places, an array of type Place of org.csight; or an exit status, after an error, which lists the functions if several
- * match. ret_why: why it is unknown where the function ends, if it is; the places lack their ends then.
+ * places, an array of type Place of org.csight that the caller frees; or an exit status, after an error, which lists
+ * the functions if several match. ret_why: why the function's ends are unknown, if they are; the places lack them then.
  */
 int live_function_find(pid_t pid, const char *exe, const char *pattern, json_object **ret, struct reason *ret_why);
 

@@ -169,10 +169,7 @@ static void on_served(void *userdata, const struct decoder_event *e, int fd)
 {
 	struct local_decode *d = userdata;
 
-	/*
-	 * Besides images, only the files of bare trace count: other files that a decode requests are parts of the
-	 * input.
-	 */
+	/* Records images, and other files only of bare trace: of other inputs these are parts of the input itself. */
 	if (d->served && (e->type == DECODER_IMAGE || d->file.regs))
 		served_files_add(d->served, &d->file.finder, e, fd);
 	if (d->bundled && e->type == DECODER_IMAGE)

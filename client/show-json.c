@@ -165,8 +165,8 @@ static int print_gaps(struct json_writer *w, const struct export_walk *walk)
 }
 
 /*
- * Prints the notes of the selected threads and times. A note whose time is unknown is printed without one, whatever the
- * times are.
+ * Prints the notes of the selected threads and times. A note of unknown time belongs to every selection of times, and
+ * has no "time".
  */
 static int print_notes(struct json_writer *w, const struct export_walk *walk)
 {

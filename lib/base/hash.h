@@ -35,7 +35,7 @@ uint32_t *hash_get(const struct hash *h, uint64_t key, uint64_t more);
 void hash_clear(struct hash *h);
 void hash_done(struct hash *h);
 
-/* The result is for keys of tables of this process alone: other processes have another. */
+/* Returns a hash of the bytes, for keys of tables of this process alone: its seed is a secret of the process. */
 uint64_t hash_bytes(const void *data, size_t size);
 
 #endif

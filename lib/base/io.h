@@ -26,10 +26,10 @@ ssize_t io_read(int fd, void *ret, size_t size);
 ssize_t io_pread(int fd, void *ret, size_t size, uint64_t at);
 
 /*
- * As pread(2), of a file that another user may write to. It waits for the disk alone, and for the lock of the file a
- * fifth of a second: -EBUSY, or the bytes before. On some file systems (XFS) pread() waits for that lock, and no signal
- * ends the wait; a write() keeps the lock while it reads memory that a file system in user space supplies, for as long
- * as its user likes. Where the kernel or the file system has no such reads, it is pread().
+ * As pread(2), of a file that another user may write to. It waits for the disk, but for the lock of the file only for
+ * 200 ms: then it returns the bytes that it has, or -EBUSY. On some file systems (XFS) pread() waits for that lock, and
+ * no signal ends the wait; a write() keeps the lock while it reads memory that a file system in user space supplies,
+ * for as long as its user likes. Where the kernel or the file system has no such reads, it is pread().
  */
 ssize_t io_pread_nowait(int fd, void *ret, size_t size, off_t at);
 

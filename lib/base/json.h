@@ -38,7 +38,7 @@ int json_get_bool(json_object *o, const char *key, bool *ret);
 int json_get_i64(json_object *o, const char *key, int64_t *ret);
 int json_get_u64(json_object *o, const char *key, uint64_t *ret);
 
-/* A number within limits, which are part of its type. */
+/* -EINVAL also for a number outside of the limits. */
 int json_get_within(json_object *o, const char *key, int64_t least, int64_t most, int64_t *ret);
 
 /* Take the value. A NULL value is one for which there was no memory. */

@@ -107,8 +107,8 @@ static bool concerns(const struct erratum *e, uint64_t midr)
 }
 
 /*
- * True if nothing prevents the erratum on a CPU with TRBE: firmware, and kernels without an option for it, prevent it
- * by hiding TRBE. Without a configuration an option counts as set, which is its default.
+ * True if nothing prevents the erratum on a CPU that shows TRBE: firmware, and kernels without an option for it, would
+ * hide TRBE. If the kernel's configuration is unknown, an option counts as set, which is its default.
  */
 static bool unprevented(const struct machine *m, const struct erratum *e)
 {

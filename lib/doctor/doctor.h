@@ -93,8 +93,8 @@ void doctor_use(struct doctor *d);
 void doctor_programs(struct doctor *d);
 void doctor_report_features(struct doctor *d);
 
-/* Determines whether the kernel has a driver, by its configuration option and its modules, of which only the first is
- * checked. */
+/* Returns whether the kernel has a driver: the first of modules, names separated by blanks, is there, or what the
+ * kernel's configuration has for option. */
 enum doctor_driver { DRIVER_UNKNOWN, DRIVER_THERE, DRIVER_NOT_LOADED, DRIVER_NOT_BUILT };
 enum doctor_driver doctor_driver(const struct doctor *d, const char *option, const char *modules);
 

@@ -11,8 +11,8 @@
  * memfd. The daemon identifies the process by SO_PEERCRED and answers EMU_WELCOME. Later the plugin sends EMU_FILE with
  * the descriptor of each file that is mapped with code, so that the daemon never opens a path named by the traced
  * process. The connection stays open for the life of the process; the daemon treats its end as the end of the
- * process. When the daemon ends, the plugin keeps the memory and its connection's place: it connects to the next daemon
- * at the socket, and sends EMU_HELLO with the same memfd, whose rings hold the history, and all files again.
+ * process. When the daemon ends, the plugin keeps the memory: it connects to the next daemon at the same path,
+ * and sends EMU_HELLO with the same memfd, whose rings hold the history, and all files again.
  *
  * Freeze: the daemon sets `control` to a new odd value and waits until every slot has obeyed: `seen == control`, or the
  * state is not EMU_RUNNING. A thread that enters a system call flushes its stream and stores EMU_IDLE; on return it

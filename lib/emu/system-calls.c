@@ -120,7 +120,7 @@ static void end_call(struct traced_thread *t, int64_t number, int64_t result)
 
 	tracing_set_forward(t, thread_clock_return(&t->clock, &r, t->entered, &t->split));
 	t->has_split = true;
-	/* By the virtual clock a thread does not wait for a CPU. */
+	/* Waits for a CPU are time off the CPU by the wall clock alone: the virtual clock omits them. */
 	if (tracing.watching_syscalls)
 		watch_syscall(t, number, tracing_time(t) - t->entered,
 			      t->split.blocked + (tracing.options.clock == EMU_CLOCK_WALL ? t->split.preempted : 0));

@@ -103,7 +103,7 @@ static void pop_call(struct goroutine *g)
 		atomic_store(&tracing.following, false);
 }
 
-/* Reads the bounds of the goroutine's stack. Of what is no goroutine, that fails or gives any. */
+/* Reads the bounds of the goroutine's stack. If g is none, it fails or returns arbitrary bounds. */
 static bool read_bounds(uint64_t g, uint64_t ret[2])
 {
 	const struct iovec to = { ret, 2 * sizeof(*ret) };
@@ -155,7 +155,7 @@ static void cut_calls(struct goroutine *g)
 		g->open[i].cut = true;
 }
 
-/* The thread runs the goroutine, perhaps for the first time since another one did. */
+/* Continues the clock of the goroutine on the thread that runs it now, perhaps after another thread. */
 static void resume(struct goroutine *g, const struct traced_thread *t)
 {
 	uint64_t time = g->left, real = g->left_real, now = now_ns(CLOCK_MONOTONIC);
@@ -256,7 +256,7 @@ bool watch_goroutines_step(struct traced_thread *t, const struct traced_block *b
 {
 	if (tracing_clock_stands(t))
 		cut(t);
-	/* Go's runtime jumps to the address at which it resumes a goroutine, by no return. */
+	/* Not only returns: Go's runtime resumes a goroutine by an indirect jump. */
 	if (before && (before->kind != A64_INDIRECT || before->link ||
 		       (before->returns && !atomic_load(&returns[hash_of(address)]))))
 		return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A watch of the kind EMU_WATCH_JOIN: has a hit when each of its events has had one within its time. A hit counts once:
- * after one of the join, each event needs another. Those who pass hits pass them in the order of their times.
+ * after one of the join, each event needs another. Callers pass hits in the order of their times.
  */
 #ifndef CSIGHT_EMU_WATCH_JOIN_H
 #define CSIGHT_EMU_WATCH_JOIN_H

@@ -145,7 +145,7 @@ static void count_unknown(uint32_t watch)
 	atomic_fetch_add(&tracing.shared.watching->counts[watch].unknown, 1);
 }
 
-/* A call has ended, after a known time. */
+/* Counts a call of known duration that has ended, and records a hit if it was long enough. */
 static void count_call(struct traced_thread *t, uint32_t watch, enum emu_hit_how how, uint64_t value)
 {
 	atomic_fetch_add(&tracing.shared.watching->counts[watch].measured, 1);

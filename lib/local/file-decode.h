@@ -55,8 +55,8 @@ struct file_decode {
 const char *file_decode_format(const char *name);
 
 /*
- * Opens the input, of which d owns the descriptor from then on: a perf.data file, a directory of perf record --kcore, a
- * snapshot directory of csightd or Arm's tools, a bundle, bare trace (with regs), or a store.
+ * Opens the input: a perf.data file, a directory of perf record --kcore, a snapshot directory of csightd or Arm's
+ * tools, a bundle, bare trace (with regs), or a store. d owns fd from then on, also on failure.
  */
 int file_decode_open(struct file_decode *d, int fd, const char *name);
 

@@ -101,7 +101,7 @@ static void add_kernel_images(struct finder *f, const char *dir)
 	add_candidate(f, "%s/vmlinux", dir);
 }
 
-/* The list of the kernel's symbols beside the first copy of its memory, which is the image unless that is invalid. */
+/* Adds the list of the kernel's symbols beside the first kcore, which is a candidate for its image. */
 static void add_kernel_names(struct finder *f)
 {
 	char path[PATH_MAX];
@@ -195,8 +195,9 @@ static void gather_debug_candidates(struct finder *f, const struct decoder_event
 }
 
 /*
- * Returns 0 or an errno. A decoder that a hostile trace has taken over could copy what it gets into its output: it gets
- * no private file but ELF files. Code without such a header may be mapped, too; and kallsyms is a text.
+ * Returns 0 or an errno. A decoder that a hostile trace has taken over could copy what it gets into its output, so it
+ * gets private files only if they are ELF files, or kallsyms, a text. An image that all users may read need not be ELF:
+ * code without that header may be mapped, too.
  */
 static int check_candidate(int fd, const struct decoder_event *q)
 {

@@ -100,8 +100,8 @@ static uint64_t time_queued(const struct worker *w)
 }
 
 /*
- * With the lock. Returns for how long a call has waited for anything but a processor: for the lock of an address space,
- * whose user can let it go on for a moment, again and again.
+ * With the lock. Returns for how long, in ns, a call has waited for anything but a processor. All its waits count
+ * together: who holds the lock of an address space can let the call run for a moment, again and again.
  */
 static uint64_t time_waited(const struct started_call *r)
 {
@@ -219,7 +219,10 @@ static bool give_up(struct started_call *r)
 	return r->given_up;
 }
 
-/* With the lock. A call that returns just before it would be given up costs others as much, as do many short ones. */
+/*
+ * With the lock. Refuses calls of the account for a time after a call, or a row of calls, that waited for long: it cost
+ * others as much as one that is given up.
+ */
 static void rest_after(const struct started_call *r)
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC), waited = r->waited;

@@ -27,8 +27,9 @@ struct address_space_call {
 };
 
 /*
- * 0: run() has returned. -ETIMEDOUT: it was given up, and owns its data. -EBUSY: run() was not called, since another
- * call of the account was given up and has not returned, or waited for long a short time ago; -EAGAIN, -ENOMEM.
+ * Calls run() on a thread that can be given up, and waits for it. 0: run() has returned. -ETIMEDOUT: the call was given
+ * up, and owns its data. run() was not called: -EBUSY, since another call of the account was given up and has not
+ * returned, or waited for long a short time ago; -EAGAIN, -ENOMEM.
  */
 int address_space_call(struct address_space_of of, const struct address_space_call *call);
 
@@ -38,7 +39,7 @@ void address_space_while_waiting(void (*fn)(void *data), void *data);
 /* Returns the text of an error of these calls, or that of strerror(). */
 const char *address_space_strerror(int rc);
 
-/* Sets *why for such an error, which may not occur again. Returns -EAGAIN. */
+/* Sets *why for such an error. Returns -EAGAIN, since a later call may succeed. */
 int address_space_explain(int rc, struct reason *why);
 
 #endif

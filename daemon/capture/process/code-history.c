@@ -41,7 +41,7 @@ struct code_history {
 /* The address space at one moment, while records and observations are applied in order of time. */
 struct sweep {
 	const struct code_history *history;
-	/* Spans by address: n at the begin of the list, and n_above at its end. Those between are applied to. */
+	/* Spans by address: n at the begin of the list, n_above at its end. A record applies at the gap between. */
 	struct code_span *list;
 	size_t n, n_above, room, steps;
 	struct code_change *outs;
@@ -530,7 +530,7 @@ static int rebuild_records(struct code_history *h, struct code_history *base, co
 {
 	int rc = 0;
 
-	/* In the order of the records, of which none is inserted then. */
+	/* Sorted by time, so that code_history_record() appends each record and moves none. */
 	if (s->n)
 		qsort(s->list, s->n, sizeof(*s->list), compare_by_time);
 	for (size_t i = 0; i < s->n && rc == 0; i++) {

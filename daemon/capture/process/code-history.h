@@ -99,8 +99,9 @@ int code_history_observe(struct code_history *h, enum code_observation kind, uin
 void code_history_confirm(struct code_history *h, uint64_t now);
 
 /*
- * The caller frees the lists. -E2BIG: the mappings are so many parts, and have been replaced so often, that this would
- * take too long; code_history_clear() ends that.
+ * Return what is mapped in the end, by address, and all changes, by time. The caller frees the lists. -E2BIG: the
+ * mappings are so many parts, and have been replaced so often, that this would take too long; code_history_clear() ends
+ * that.
  */
 int code_history_spans(const struct code_history *h, struct code_span **ret, size_t *ret_n);
 int code_history_changes(const struct code_history *h, struct code_change **ret, size_t *ret_n);

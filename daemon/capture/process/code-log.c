@@ -112,7 +112,7 @@ static int read_map(struct log_reader *l, struct reader *r)
 	if (rd_copy(r, &m.record, sizeof(m.record)) < 0 || rd_str(r, &m.path) < 0 || strlen(m.path) >= EMU_PATH_SIZE ||
 	    m.record.build_id_size > EMU_BUILD_ID_MAX)
 		return -EBADMSG;
-	/* What is mapped from the first mapping on that is left out is unknown. */
+	/* The first mapping beyond a limit makes all addresses unknown; this and all later ones are left out. */
 	if (l->full)
 		return 0;
 	if (log->n_maps >= MAPS_MAX || l->mapped + strlen(m.path) > MAPPED_MAX) {

@@ -70,7 +70,10 @@ struct process_image *process_find_image(struct process_code *p, uint32_t id);
 enum process_source { PROCESS_RECORDED, PROCESS_FOUND, PROCESS_FOUND_OTHER };
 void process_add(struct process_code *p, const struct process_map *m, enum process_source how);
 
-/* process-maps.c: makes room for what a scan finds, after records were dropped; what they changed becomes unknown. */
+/*
+ * process-maps.c: before a scan, if records were dropped since the last one: makes room in the history, and records
+ * that all mappings are unknown from the first dropped record up to now_ns.
+ */
 void process_add_dropped(struct process_code *p, uint64_t now_ns);
 
 /* process-maps.c: forgets all records: what was mapped before this time is unknown. The next scan finds what is. */

@@ -175,7 +175,7 @@ void process_forget(struct process_code *p, uint64_t before_ns)
 	forget_names(p, before_ns);
 	if (p->cut <= before_ns)
 		p->cut = 0;
-	/* Later records may be lost with it. */
+	/* The failure may have dropped later records, too. */
 	if (rc < 0)
 		process_start_over(p, MAX(process_clock(p), before_ns + 1));
 	p->full = p->crowded = p->lost = false;

@@ -80,8 +80,8 @@ void process_set_shift(struct process_code *p, int64_t shift_ns);
 bool process_scan(struct process_code **p, uint64_t now_ns);
 
 /*
- * Scans between snapshots. Skips the scan if scans would take more than a small share of the time, as for a process
- * that changes its mappings all the time.
+ * Scans between snapshots; returns as process_scan(). Skips the scan if scans would take more than a small share of the
+ * time, as for a process that changes its mappings all the time.
  */
 bool process_watch(struct process_code **p, uint64_t now_ns);
 
