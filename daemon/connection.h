@@ -18,8 +18,8 @@ struct connection;
 struct connection_owner {
 	/*
 	 * Called with one message; text: without its NUL, valid during the call. Returns 0 if the owner has called
-	 * connection_expect() and ends the exchange with connection_finish(), perhaps at once; or negative errno if the
-	 * message is no call: the client gets an error, and the connection ends.
+	 * connection_expect(); its connection_finish(), now or later, ends the exchange. Returns negative errno if the
+	 * message is not a method call: the client gets an error, and the connection ends.
 	 */
 	int (*message)(void *data, const char *text, size_t size);
 	/* Called when a message waits; connection_turn() passes it on. */

@@ -49,7 +49,7 @@ void fair_queue_charge(struct fair_queue *q, struct fair_item *item, uint64_t co
 
 /*
  * Puts back an item, of a turn (flow), that was taken and cannot be done now: it is the next one of its user, of whom
- * none is taken before fair_queue_release(). It costs nothing.
+ * none is taken before fair_queue_release(), which ends this for all users. It costs nothing.
  */
 void fair_queue_put_back(struct fair_queue *q, struct fair_item *item);
 void fair_queue_release(struct fair_queue *q);

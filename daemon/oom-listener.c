@@ -106,8 +106,8 @@ static bool waive(struct oom_listener *l)
 }
 
 /*
- * Counts a kill once it has been passed: until then, no other ending is complete. A message that was no longer waited
- * for may come late; after some time it is taken for that of another kill.
+ * Counts a kill after killed() was called for it: until then oom_listener_read() returns false for all other endings.
+ * For LATE_SECONDS, a message may be one that is no longer waited for; later it counts as that of another kill.
  */
 static void count_named(struct oom_listener *l)
 {

@@ -76,9 +76,7 @@ struct program_notes *program_notes_unref(struct program_notes *n)
 	return NULL;
 }
 
-/*
- * Writes the state to the memory of the program. If that fails, since the program has sealed it, no notes are recorded.
- */
+/* Writes the state to the program's memory. Without a mapping, as the program has sealed it, no notes are recorded. */
 static void write_state(const struct program_notes *n, uint32_t state)
 {
 	if (n->state_page)

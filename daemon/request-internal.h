@@ -74,7 +74,7 @@ void request_report_phase(const struct snapshot_request *r, const char *phase);
 /* That memory, or room in the spool, is in use by other copies and decodes. */
 void request_report_waiting(struct snapshot_request *r);
 
-/* End a request: with its snapshot, or without. */
+/* Ends a request whose ended() was called, and admits those that wait. request_fail() calls ended() first. */
 void request_free(struct snapshot_request *r);
 void request_fail(struct snapshot_request *r, enum request_result result, const char *reason);
 

@@ -33,8 +33,8 @@ struct runner_command {
 int runner_start(const char *socket, const struct runner_command *command, pid_t *ret_pid);
 
 /*
- * Returns 0 if csight-runner at that socket, or, with NULL, a child, may run commands of the user; else negative errno
- * with the reason.
+ * Returns 0 if csight-runner at the socket may run commands of the user, else negative errno with the reason. socket
+ * NULL: csightd runs them itself, in a child.
  */
 int runner_check(const char *socket, uid_t uid, struct reason *why);
 

@@ -85,8 +85,8 @@ void settings_replace(struct settings *s, struct settings *fresh, struct setting
 bool settings_permit(const struct settings *s, uid_t user, const gid_t *groups, size_t n_groups);
 
 /*
- * Returns whether what is recorded for an account (ledger_owner()) without a connection may be: the members of groups
- * that the look-ups found count, not the groups of a process.
+ * Returns whether an account (ledger_owner()) may record without a connection, as by standing targets. Groups have the
+ * members that the look-ups found; the groups of a process do not count.
  */
 bool settings_permit_account(const struct settings *s, uid_t account);
 

@@ -120,7 +120,7 @@ static int holdings_list(const struct spool *s, uint64_t total, uid_t other, con
 	return 0;
 }
 
-/* Takes the oldest snapshot of an account, or NULL. */
+/* Removes and returns an account's oldest removable snapshot, of those that are kept or of the others; or NULL. */
 static struct snapshot *take_oldest(struct holding *h, bool kept)
 {
 	struct snapshot *oldest = h ? STAILQ_FIRST(&h->removable[kept]) : NULL;

@@ -25,7 +25,7 @@ struct state_shares {
 	uid_t largest; /* the account that needs most */
 };
 
-/* Returns the most bytes of a text in JSON; NULL has none. */
+/* Returns an upper bound of the bytes that a text takes in JSON; NULL: 0. */
 uint64_t state_shares_text(const char *text);
 
 /* First, everything is announced, with the user that it is charged to; then the bytes are divided. */

@@ -100,7 +100,7 @@ static void measure(const struct state *s, struct state_shares *shares)
 	state_shares_divide(shares, MIN(MAX(total, (uint64_t)STORED_LEAST), (uint64_t)STORED_MOST));
 }
 
-/* The log has a line when something is left out for the first time. */
+/* Logs that something is left out, once until there is room for all again. */
 static void note_left_out(struct state *s, const struct state_shares *shares)
 {
 	bool before = s->cut;

@@ -35,7 +35,7 @@ static void settle_kill(struct target *t)
 		return;
 	}
 	t->ending.known = false;
-	/* The kernel may not keep it. */
+	/* The kernel may drop the status before settle_ending() is called again. */
 	t->exit_reported = true;
 	t->reported_code = SIGKILL;
 }

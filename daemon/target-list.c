@@ -34,7 +34,7 @@ static bool is_history(const struct target *t, uid_t account)
 	return t->ring.state == RING_GONE && ledger_owner(t->all->o.ledger, t->owner) == account;
 }
 
-/* Returns the target of a user that ended first: parents, which are listed before their children, end after them. */
+/* Returns the target of an account that ended first. The list has another order: a parent precedes its children. */
 static struct target *oldest_history(const struct target_list *all, uid_t account)
 {
 	struct target *t, *oldest = NULL;

@@ -12,7 +12,7 @@
 
 #include "daemon/snapshot-writer.h"
 
-/* perf's name of the kernel among mapped files; that of its mapping ends with the symbol where it begins. */
+/* perf's name of the kernel as a file. The name of its mapping is this and the symbol at its start, as _stext. */
 #define TRACE_FILE_KERNEL "[kernel.kallsyms]"
 
 struct trace_file;
@@ -33,10 +33,10 @@ int trace_file_begin(int dir, const struct target *t, const struct capture_copy 
 /* The same of a live one. */
 int trace_file_begin_live(const struct target *t, const struct capture_copy *c, struct trace_file **ret);
 
-/* Moves what has been appended to a live one to *ret, behind what that has. */
+/* Moves what has been appended to a live file to the end of *ret. */
 int trace_file_take(struct trace_file *f, struct buf *ret);
 
-/* Appends what was drained; of a live one, c->log has the part of the log that is new. */
+/* Appends a copy that was drained. Of a live file, c->log has only the part of the log that is new. */
 int trace_file_append(struct trace_file *f, const struct capture_copy *c);
 
 /*

@@ -103,7 +103,7 @@ static void add_difference(struct reason *r, const char *fmt, ...)
 	va_end(args);
 }
 
-/* 0: not wanted, or not chosen. */
+/* wanted 0: not wanted; have 0: not chosen. */
 static void compare_numbers(struct reason *ret, const char *name, uint64_t have, uint64_t wanted)
 {
 	if (wanted && wanted != have && have)

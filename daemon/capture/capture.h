@@ -195,14 +195,14 @@ void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void 
 /* The trouble of an armed source that is paused. */
 #define CAPTURE_PAUSED "all recording is paused on this machine; csight resume --all continues it"
 
-/* Up to where a ring has been recorded, where the recording goes on while the program runs. */
+/* How far a ring has been recorded, by a recording that goes on while the program runs. */
 struct capture_position {
 	uint32_t serial;      /* of the thread that used it last; 0: none did */
 	uint64_t to, earlier; /* of its stream; bytes of earlier threads of the ring */
 	bool ended;           /* its end has been drained, of a drain that is live */
 };
 
-/* Of all rings of a source, which makes the list: zeros before the first drain(). The caller frees it. */
+/* The positions of all rings. Zeros before the first drain(), which allocates the list; the caller frees it. */
 struct capture_positions {
 	struct capture_position *list;
 	uint32_t n, next; /* next: the ring that is drained first, so that each has its turn */
@@ -270,7 +270,7 @@ struct capture_watching {
 	void (*freeze)(struct capture_source *s);
 	/* Lets the rings continue, if a hit or freeze() has frozen them. */
 	int (*release)(struct capture_source *s);
-	/* Makes the next hit of a slot that has at least this value freeze the rings. */
+	/* Makes the next hit of a slot with a value of at least `least` freeze the rings; UINT64_MAX: none does. */
 	void (*hold)(struct capture_source *s, uint32_t slot, uint64_t least);
 	/* Requests a notice of the next hit. */
 	void (*want)(struct capture_source *s);

@@ -344,9 +344,8 @@ static bool lost_between(const struct demux *d, const struct pd_piece *before, c
 }
 
 /*
- * True if the buffer of the sink was full when the kernel took this from it: what was there before is overwritten. A
- * full buffer of a shared sink advances the kernel's position by its size, which is a power of two, however much it has
- * overwritten.
+ * True if the sink's buffer was full when the kernel copied this piece from it: earlier trace is overwritten. From a
+ * full buffer of a shared sink, a piece has the buffer's size, a power of two, however much was overwritten.
  */
 static bool was_full(const struct pd_piece *p)
 {
@@ -508,7 +507,7 @@ static int consume_stretch(struct demux *d, struct feed *f, const struct element
 	return rc;
 }
 
-/* True if the buffer may have held older trace than its oldest AUX slice. That of a full sink begins at 0. */
+/* True if older trace than the oldest AUX slice may be lost: the slice begins behind 0, or is that of a full sink. */
 static bool has_wrapped(const struct stream *s)
 {
 	return s->n_pieces && (s->pieces[0].offset || was_full(&s->pieces[0]));

@@ -327,8 +327,8 @@ static int count_without_branch(struct autofdo_output *a, const struct basic_blo
 }
 
 /*
- * Handles an edge that is executed for the first time, or that follows the last edge where another block did the time
- * before. Returns 1 if the caller must count it in its cell, 0 if it is counted already, or negative errno.
+ * Handles an edge that is executed for the first time, or whose block is not the one that followed the last edge the
+ * time before. Returns 1 if the caller must count it in its cell, 0 if it is counted already, or negative errno.
  */
 static int on_new_edge(struct autofdo_output *a, const struct native_batch *b, struct edge_table *t, uint32_t edge)
 {
@@ -360,9 +360,8 @@ static int on_event(struct autofdo_output *a, const struct native_batch *b, size
 }
 
 /*
- * Handles a member of a batch other than an edge that follows the last one as it did the time before: an event, a cycle
- * count, or an edge for on_new_edge(). Returns 1 if the caller must count the edge in its cell, 0 if not, or negative
- * errno.
+ * Handles an event, a cycle count, or an edge for on_new_edge(); autofdo_batch() handles all other edges of a batch.
+ * Returns 1 if the caller must count the edge in its cell, 0 if not, or negative errno.
  */
 static int on_other_member(struct autofdo_output *a, const struct native_batch *b, struct edge_table *t, uint32_t edge,
 			   size_t *event)

@@ -476,8 +476,8 @@ static const char *find_clock(struct calls_output *c)
 }
 
 /*
- * Stores the notes. Their times are those of CLOCK_MONOTONIC: with another clock of the store they are dropped, and
- * marks in the trace give the times.
+ * Stores the notes. Their times are those of CLOCK_MONOTONIC: if the store has another clock, the times are set to 0,
+ * and marks in the trace give them.
  */
 static int put_notes(struct calls_output *c, bool monotonic)
 {

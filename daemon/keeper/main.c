@@ -2,8 +2,7 @@
 /*
  * csight-keeper maps perf events for csightd, opens those that are of no process, and keeps all of them when csightd
  * ends: the kernel frees a ring with its last mapping. While no csightd is connected it reads the rings of records,
- * which would overflow, into memory. It looks into nothing that it keeps, and has one client at a time, of its own
- * user.
+ * which would overflow, into memory. It parses nothing that it keeps, and has one client at a time, of its own user.
  */
 #include "config.h"
 
@@ -120,8 +119,8 @@ static int answer(int client, const struct keeper_message *m, int fd)
 }
 
 /*
- * Sends the things of a group, each with its backlog. A backlog belongs to the client once it is sent: the keeper drops
- * it.
+ * Sends the things of a group, each with its backlog. The keeper drops a backlog that it has sent, or failed to send:
+ * it is the client's.
  */
 static int list_group(int client, uint64_t group)
 {

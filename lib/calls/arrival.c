@@ -290,7 +290,7 @@ static int return_to_interrupted(struct calls *c)
 	return rc < 0 ? rc : arrival_match_top(c);
 }
 
-static bool is_trampoline(const struct calls_frame *f)
+static bool is_kernel_trampoline(const struct calls_frame *f)
 {
 	return strcmp(f->function->name, "tramp_vectors") == 0;
 }
@@ -300,7 +300,7 @@ static int leave_trampoline(struct calls *c)
 {
 	int rc = 0;
 
-	while (rc == 0 && c->depth > 1 && is_trampoline(&c->stack[c->depth - 2]))
+	while (rc == 0 && c->depth > 1 && is_kernel_trampoline(&c->stack[c->depth - 2]))
 		rc = calls_pop(c, LEAVE_RETURN);
 	return rc < 0 ? rc : tail_call(c);
 }
@@ -309,7 +309,7 @@ int arrival_return_unmatched(struct calls *c, uint64_t addr)
 {
 	int rc;
 
-	if (addr >> 63 && is_trampoline(calls_top(c)))
+	if (addr >> 63 && is_kernel_trampoline(calls_top(c)))
 		return leave_trampoline(c);
 	if (is_interrupted_at(c, addr))
 		return return_to_interrupted(c);
@@ -327,7 +327,7 @@ int arrival_return_elsewhere(struct calls *c, uint64_t addr)
 	size_t depth;
 	int rc;
 
-	if (addr >> 63 && is_trampoline(calls_top(c)))
+	if (addr >> 63 && is_kernel_trampoline(calls_top(c)))
 		return leave_trampoline(c);
 	rc = fibres_switch(c, addr);
 	if (rc != 0)
@@ -435,7 +435,7 @@ static int enter_kernel(struct calls *c)
 	return rc;
 }
 
-/* Handles an exception return of the kernel: what follows is as if the kernel had not been traced. */
+/* Handles an exception return of the kernel: leaves its frames, so that the state is as if it had not been traced. */
 static int leave_kernel(struct calls *c)
 {
 	size_t depth = c->depth;

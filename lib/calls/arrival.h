@@ -5,7 +5,7 @@
 
 #include "lib/calls/calls-private.h"
 
-/* Pushes the function that control is in. */
+/* Pushes the function that control is in; if DEPTH_MAX frames are open, emits a gap and begins a segment. */
 static inline int arrival_push(struct calls *c, enum call_kind kind, enum anchor anchor, uint64_t address)
 {
 	if (__builtin_expect(c->depth + c->n_callers >= DEPTH_MAX, 0)) {
@@ -39,7 +39,7 @@ static inline bool arrival_changed_stack(struct calls *c)
 	       region_moves_stack(calls_top(c)->function, c->successor - INSTRUCTION_SIZE);
 }
 
-/* Control is in the frame that should be on top now. If that is of another function, replaces it as CALL_ODD. */
+/* The frame on top is not of the function that control is in, but should be: replaces it as CALL_ODD. */
 int arrival_replace_odd(struct calls *c);
 
 static inline int arrival_match_top(struct calls *c)

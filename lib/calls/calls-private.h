@@ -313,7 +313,7 @@ int calls_gap(struct calls *c, enum gap_kind kind);
 /* Begins a segment in the function that control is in. */
 int calls_segment(struct calls *c);
 
-/* compiled.c: returns true if r is code that a compiler made while the program ran. */
+/* compiled.c: returns true if r is code of no known file, which a compiler may have made while the program ran. */
 static inline bool compiled_region(const struct region *r)
 {
 	return r->kind == REGION_ANON || r->kind == REGION_UNKNOWN;
@@ -328,7 +328,7 @@ static inline bool compiled_exits(const struct calls *c, uint64_t addr)
 	return addr != c->here.region->start && compiled_exits_into(c);
 }
 
-/* Handles a jump of the frame on top, an exit, into the interpreter: leaves the compiled code. */
+/* Leaves the compiled code that an exit, the frame on top (member exits), has left for the interpreter. */
 int compiled_leave(struct calls *c);
 
 /*

@@ -11,7 +11,8 @@
  *   exception behind a branch, filtered           INTERRUPTED is next: control arrives if the next range begins at the
  *                                                 preferred return address, else gap
  *   exception return                              RESUME is next
- *   trace on                                      gap, except after an exception and its return; shows a filter
+ *   trace on                                      gap, except after an exception and its return; without another
+ *                                                 cause, the trace is taken as filtered
  *   trace on, in the kernel                       SWITCHED is next: control arrives where it is back in the function
  *                                                 that switches to another thread
  *   no sync, no image, unknown address, no path   gap
@@ -238,7 +239,7 @@ static inline int finish_range(struct calls *c, const struct element *e, enum ar
 	return rc == 0 && left_older_frames(c, arrival, e->range.start) ? calls_set_was_uncertain(c) : rc;
 }
 
-/* After an interrupted branch: trace goes on at addr. */
+/* Trace goes on at addr after an interrupted branch: at its target, control arrives by the branch; elsewhere, gap. */
 static int continue_branch(struct calls *c, uint64_t addr)
 {
 	c->arrival = c->branched;
@@ -271,7 +272,7 @@ static int skip_switch(struct calls *c, const struct element *e)
 	if (rc < 0)
 		return rc;
 	c->address = e->range.start;
-	/* Not back in that call of the function, but in a new one. */
+	/* In user space, or at the start of the function, control is not back in the call that switched. */
 	if (!(c->address >> 63) || (c->here.region == calls_top(c)->function && c->address == c->here.region->start))
 		return calls_gap(c, GAP_PAUSED);
 	if (c->here.region == calls_top(c)->function)
@@ -432,7 +433,10 @@ static size_t find_switch(const struct calls *c)
 	return depth;
 }
 
-/* The kernel has stopped the trace of the thread at a switch to another one, and starts it at the switch back. */
+/*
+ * Handles trace that the kernel has stopped at a switch to another thread, and starts at the switch back: leaves the
+ * frames above the function that switches, SWITCHED is next; gap if that function is not open.
+ */
 static int on_switch(struct calls *c)
 {
 	size_t depth = find_switch(c);

@@ -3,7 +3,7 @@
  * Code that a compiler makes while the program runs, in memory of no file, and how it goes back to the interpreter that
  * had jumped to it.
  *
- * A trace of LuaJIT leaves by a call that does not return, to pass the number of the exit as return address: it calls a
+ * Code of LuaJIT leaves by a call that does not return, to pass the number of the exit as return address: it calls a
  * stub at its end, which stores the link register and calls the exit handler. That is in the middle of the interpreter,
  * makes one call, restores the stack pointer, and continues the interpreter.
  *

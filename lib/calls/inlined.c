@@ -239,7 +239,7 @@ static bool memo_begins_call(struct calls *c, const struct memo_move *m, const s
 	return m->entered && begin_call(c, from, to, m->left);
 }
 
-/* Returns the key of memos of jumps back. */
+/* Returns `from` as the memos of jumps back have it (struct inlined_memo). */
 static const struct inlined *directed_key(const struct inlined *from)
 {
 	return (const struct inlined *)((uintptr_t)from + 1);

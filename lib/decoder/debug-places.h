@@ -3,9 +3,10 @@
  * Where the debug file of an image may be. csightd and csight search the same places, in this order:
  *
  *   ROOT/usr/lib/debug/.build-id/xx/yyy.debug   for each directory ROOT that contains the image, the closest first:
- * that of a sysroot or container, at last / DIR/.build-id/xx/yyy.debug                  for the directories of the
- * image and of the program DIR/LINK, DIR/.debug/LINK                   for the directory of the image; LINK is the name
- * in .gnu_debuglink ROOT/usr/lib/debug/REST/LINK                the image's directory is ROOT/REST
+ *                                               that of a sysroot or container, at last /
+ *   DIR/.build-id/xx/yyy.debug                  for the directories of the image and of the program
+ *   DIR/LINK, DIR/.debug/LINK                   for the directory of the image; LINK is the name in .gnu_debuglink
+ *   ROOT/usr/lib/debug/REST/LINK                the image's directory is ROOT/REST
  *   CACHE/BUILD-ID/debuginfo                    what debuginfod-find, gdb or csight have fetched
  *
  * Whether a file is the right one its reader decides, by build-id or checksum (lib/code/debug-file.h).

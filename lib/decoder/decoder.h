@@ -23,12 +23,16 @@
  *   start       owner → child, the first message
  *     input       type of the input: "perf.data"; "snapshot" (Arm); "bytes" (bare trace); "store" (rename its
  *                 functions); "live" (a socket or pipe with a perf.data that is being recorded, as Tail of csightd
- * supplies it) outputs     array of output formats; lib/export/decode-formats.h lists them options     object,
- * optional, see below snapshot    object, optional: snapshot.json, without members that the child does not use; true:
- * it is too long for a message, and there is a descriptor of its text code        true: there is a descriptor of the
- * captured code tables      true: the owner answers "table" and accepts "keep" jitdump     true: there is a descriptor
- * of the snapshot's code/jitdump (descriptors: the input, for "snapshot" its snapshot.ini; the captured code; the
- * jitdump; the description of the snapshot; one per output)
+ *                 supplies it)
+ *     outputs     array of output formats; lib/export/decode-formats.h lists them
+ *     options     object, optional, see below
+ *     snapshot    object, optional: snapshot.json, without members that the child does not use; true: it is too long
+ *                 for a message, and there is a descriptor of its text
+ *     code        true: there is a descriptor of the captured code
+ *     tables      true: the owner answers "table" and accepts "keep"
+ *     jitdump     true: there is a descriptor of the snapshot's code/jitdump
+ *     (descriptors: the input, for "snapshot" its snapshot.ini; the captured code; the jitdump; the description of the
+ *     snapshot; one per output)
  *
  *   start       with the input "build-ids": the only other member is "type"; the descriptors are at most 200 files.
  *               The child replies with a "result" whose member "build_ids" is an array with an item for each file:
@@ -159,8 +163,8 @@ struct decoder_start {
 };
 
 /*
- * Writes the description of a snapshot to a file, which takes long if it has many threads. -EMSGSIZE: it is longer than
- * DECODER_SNAPSHOT_MAX.
+ * Writes the description of a snapshot to a file in memory, which the caller owns. Takes long if the snapshot has many
+ * threads. -EMSGSIZE: the description is longer than DECODER_SNAPSHOT_MAX.
  */
 int decoder_describe(json_object *snapshot, int *ret_fd);
 

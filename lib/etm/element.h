@@ -122,8 +122,8 @@ struct element {
 			uint64_t ret;
 		} exception;
 		/*
-		 * Timestamp, marker, event (UINT64_MAX: trigger), transaction (0 start, 1 commit, 2 fail); of no-sync
-		 * overwritten the lost bytes, or 0.
+		 * Timestamp, marker, event (UINT64_MAX: trigger), transaction (0 start, 1 commit, 2 fail); no-sync with
+		 * REASON_OVERWRITTEN: the lost bytes, 0 if unknown.
 		 */
 		uint64_t value;
 		struct {

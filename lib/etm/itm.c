@@ -82,8 +82,10 @@ static int emit_local(struct itm *e)
 			 relations[header & 0x80 ? header >> 4 & 3 : 0], e->local);
 }
 
-/* Handles a packet of the lower bits, which changes as many as it has; if they wrapped, a packet of the upper bits
- * follows. */
+/*
+ * Handles a global timestamp packet of the lower bits: replaces as many bits as it has. If they wrapped, a packet of
+ * the upper bits follows.
+ */
 static int emit_global_low(struct itm *e)
 {
 	unsigned bits = e->n < 5 ? 7 * (e->n - 1) : GLOBAL_LOW_BITS;

@@ -74,7 +74,7 @@ bool native_checkpoint_take(struct native *e, struct native_checkpoint *p)
 	return true;
 }
 
-/* Returns whether the stacks may be the same. An open entry may be any address, or the end of the stack. */
+/* Returns whether the stacks may be the same. An open entry of `there` may be any address, or the end of the stack. */
 static bool stack_same(const struct native_checkpoint *here, const struct native_checkpoint *there)
 {
 	unsigned i = 0;

@@ -105,13 +105,13 @@ int native_chunk_after(struct native *e, uint64_t next);
 /* Handles the chunk's first trace info. */
 int native_chunk_info(struct native *e, const struct packet *p);
 
-/* Receives a batch of an engine that decodes chunks, and keeps it in the chunk to which user points by a pointer. */
+/* Sink of an engine that decodes chunks; user: struct native_chunk **. Keeps the batch if it is in a stretch. */
 int native_chunk_batch(void *user, const struct native_batch *batch);
 
 /* native-batch.c: continues the batch in the chunk's next buffer. -ENOMEM. */
 int native_batch_next_buffer(struct native *e);
 
-/* Makes the batch empty, and in no buffer. */
+/* Clears the batch, which points into no buffer then; the chunk keeps its buffers. */
 void native_batch_leave(struct native *e);
 void native_batch_buffers_free(struct native_buffer *r);
 

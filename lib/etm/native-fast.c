@@ -170,7 +170,7 @@ static inline __attribute__((always_inline)) void entry_emit(struct native *e, s
 	p->at = entry->end;
 }
 
-/* Returns the block that an indirect branch returns to by the return stack, and pops that; 0: neither, not at hand. */
+/* Pops the return stack and returns its block. 0, and nothing is popped: it is empty, or the block is not cached. */
 static inline uint32_t stack_pop(struct native *e)
 {
 	const struct native_return_stack *s = &e->stack;

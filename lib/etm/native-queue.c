@@ -143,7 +143,7 @@ static int emit_trace_on(struct native *e, const struct p0 *p)
 	return native_batch_add_event(e, &element, p->offset);
 }
 
-/* Commits an exception, which is followed by an optional context and its address. NATIVE_BAD. */
+/* Commits an exception, with the optional context and the address that follow it unless it is a reset. NATIVE_BAD. */
 static int commit_exception(struct native *e)
 {
 	struct p0 p = *queue_at(e, 0), address, context;

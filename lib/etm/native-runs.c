@@ -53,7 +53,7 @@ static int add_cycles(struct native_runs *r, const struct element *cycles)
 	return 0;
 }
 
-/* Ends the current run, if there is one, with the last edge that ran; ranges: how many have run. */
+/* Ends the current run, if there is one, with the edge last->to; ranges: how many have run in all. */
 static int end_with(struct native_runs *r, const struct native_batch *b, const struct native_call *last,
 		    uint64_t ranges)
 {

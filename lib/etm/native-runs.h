@@ -25,7 +25,7 @@ void native_runs_init(struct native_runs *r, const struct element_sink *sink);
 /* Reads a batch, and passes runs to the sink as well. Returns what the sink returned. */
 int native_runs_batch(struct native_runs *r, const struct native_batch *b);
 
-/* Emits an element of a batch, or between runs. */
+/* Counts an element in the sums, and passes it to the sink. */
 int native_runs_element(struct native_runs *r, const struct element *e);
 
 /*

@@ -329,7 +329,7 @@ void native_flow_forget(struct native *e);
 /* Trace info: the return stack is empty, and not used before the next address. */
 void native_flow_info(struct native *e);
 
-/* The trace unit's return stack is empty. */
+/* Empties the return stack, as the trace unit has emptied its own. */
 void native_flow_empty_stack(struct native *e);
 
 /*
@@ -419,7 +419,7 @@ int native_fold_edges(struct native *e);
 /* Flag of a region: control enters or leaves there in a way that is always emitted as a call. */
 #define FOLD_ALWAYS (1u << 31)
 
-/* Returns whether the edge is a call with link, or a return of any kind. */
+/* Returns whether the edge always emits a struct native_call: it is a call with link, or a return of any kind. */
 static inline bool native_fold_is_call(const struct basic_block *b, bool taken)
 {
 	return taken && (b->sub == SUB_LINK || b->sub == SUB_RET || b->sub == SUB_ERET);

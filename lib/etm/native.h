@@ -54,8 +54,8 @@ struct native_batch {
 	size_t n_calls;
 	uint64_t instructions, ranges_before; /* to be added to those of calls, and to ranges */
 	/*
-	 * Of NATIVE_SUMS and of native_emit_stop(), at the end of the batch, in this batch's count: instructions
-	 * executed, and whole blocks.
+	 * Of NATIVE_SUMS and native_emit_stop() alone: instructions executed, and whole blocks, up to the end of the
+	 * batch. The members above are to be added to them, too.
 	 */
 	uint64_t executed, executed_blocks;
 	const struct element *events; /* also ranges that are not whole blocks */
