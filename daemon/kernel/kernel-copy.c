@@ -12,7 +12,7 @@
 #include "lib/code/elf.h"
 #include "lib/code/kallsyms.h"
 
-/* The readers of ELF files resolve addresses in so many segments (lib/code/elf-private.h). */
+/* SEGMENTS_MAX: readers of ELF files resolve addresses in no more (ELF_LOADS_MAX of lib/code/elf-private.h). */
 enum { SEGMENTS_MAX = 256, PIECE = 1 << 20, PAGE = 4096 };
 
 static const char lockdown[] = "/sys/kernel/security/lockdown";
@@ -56,7 +56,8 @@ static size_t read_code(void *data, uint64_t address, void *ret, size_t size)
 	return n > 0 ? (size_t)n : 0;
 }
 
-/* Copies what kcore has of pages to those of a range; the rest stays zero. Returns the number of bytes copied. */
+/* Copies memory at from to a range of the file; what kcore lacks stays zero. Returns the number of bytes copied, or
+ * negative errno. */
 static int64_t copy_range(const struct kcore *kcore, uint64_t from, const struct elf_core_segment *range, int to)
 {
 	_cleanup_free_ char *piece = malloc(PIECE);

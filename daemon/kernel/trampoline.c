@@ -19,7 +19,7 @@ enum {
 
 enum { MSR_TTBR1 = 0xd5182020, ERET = 0xd69f03e0, MSR_TPIDRRO_X30 = 0xd51bd07e };
 
-/* Registers whose value is known, since constants alone led to it. */
+/* Registers whose value is known: it was computed from constants alone. */
 struct registers {
 	uint64_t value[32];
 	uint32_t known;
@@ -43,15 +43,15 @@ static uint64_t page_of(uint32_t op, uint64_t address)
 	return (address & ~(uint64_t)(PAGE - 1)) + (pages ^ 1u << 20) * PAGE - ((uint64_t)PAGE << 20);
 }
 
-/* True for an instruction behind which control may come from elsewhere, or with other values in registers. */
+/* True for a branch: control may reach the instruction after it from elsewhere, or with other values in registers. */
 static bool is_branch(uint32_t op)
 {
 	return (op & 0x1c000000) == 0x14000000 && op >> 24 != 0xd5;
 }
 
 /*
- * Forgets what an instruction that is not followed may write: the operands of a load or store, one of which is the base
- * that it may change, and of others the first one.
+ * Forgets the registers that an instruction which execute() does not follow may write: of a load or store, the two data
+ * registers and the base; of a branch, all; of others, the destination.
  */
 static void forget(struct registers *r, uint32_t op)
 {
@@ -147,7 +147,7 @@ static uint64_t find_exit(const struct kallsyms *k, trampoline_read_fn *read, vo
 	return found;
 }
 
-/* Tables of vectors take half a page each. */
+/* True if a page has tables of vectors, of half a page each. */
 static bool has_vectors(trampoline_read_fn *read, void *data, uint64_t page)
 {
 	uint32_t first = 0;

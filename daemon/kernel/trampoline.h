@@ -16,7 +16,7 @@ struct trampoline {
 	uint64_t exit; /* offset of the way back to a program; before it is the way into the kernel */
 };
 
-/* Reads code of the kernel: the number of bytes that are known from an address on, at most size. */
+/* Reads kernel code at an address. Returns how many bytes it could read, at most size. */
 typedef size_t trampoline_read_fn(void *data, uint64_t address, void *ret, size_t size);
 
 /* Returns false if there is none, also where the code looks otherwise than expected. */

@@ -154,7 +154,7 @@ static struct emu_watch watch_of(const struct trigger *t, const struct trigger_p
 				   .minor = p->minor };
 }
 
-/* Returns what the source must watch for all conditions, of whose places it has the slots. */
+/* Returns the join of all conditions, for the source's list. The places have their slots already. */
 static struct emu_watch join_of(const struct trigger *t)
 {
 	struct emu_watch w = { .kind = EMU_WATCH_JOIN, .trigger = t->number, .longer_than = t->spec.within };

@@ -24,7 +24,7 @@ struct trigger_list {
 /* Decides whether a hit takes a snapshot, begins that, and counts the outcome. */
 void trigger_hit(struct trigger *t, const struct trigger_hit *hit);
 
-/* Has the next hit freeze the rings, if the rules permit a snapshot of it now; else sets the timer to try again. */
+/* Makes the next hit freeze the rings, if the rules permit a snapshot of it now; else sets the timer to try again. */
 void trigger_hold(struct trigger *t);
 void trigger_on_timer(int fd, short what, void *data);
 
@@ -50,7 +50,7 @@ void trigger_places_clear(struct trigger *t);
 /* Sets *ret to the condition of the place in a slot of the source's list. -ENOENT: that is not of this trigger. */
 int trigger_places_find(const struct trigger *t, uint32_t slot, unsigned *ret);
 
-/* Adds the hits that a slot of the trigger, by its index, has had: to those of its condition and of the trigger. */
+/* Adds hits of t->slots[slot] to those of its condition and of the trigger; with and, only the join's to the latter. */
 void trigger_places_add_hits(struct trigger *t, size_t slot, uint64_t hits);
 
 /* Makes the next hit of each place, or with and of their join, freeze the rings if it has this value at least;

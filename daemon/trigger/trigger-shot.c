@@ -209,7 +209,7 @@ static void on_delay(evutil_socket_t fd, short what, void *data)
 	begin_shot(data);
 }
 
-/* True if the user's rate has no room for the hit. A period leaves half of it to events of the process. */
+/* Charges the hit to the user's rate; true if that has no room. A period leaves half of it to events of the process. */
 static bool is_over_rate(struct trigger *t, const struct trigger_hit *hit)
 {
 	struct ledger *l = t->all->o.ledger;

@@ -167,7 +167,7 @@ static void read_counts(struct trigger *t, json_object *o)
 		json_get_u64(o, trigger_outcome_str(i), &t->outcomes[i]);
 }
 
-/* Adds what the source has counted while no daemon ran: its counts outlast its list. The slots are those of places. */
+/* Adds what the source has counted while no daemon ran: its counts outlast its list. Entry i is of t->slots[i]. */
 static void read_slots(struct trigger *t, json_object *list)
 {
 	struct capture_source *source = t->watched->target->ring.source;

@@ -98,7 +98,7 @@ void watched_target_release(struct watched_target *w)
 	start_op(w);
 }
 
-/* Passes hits to hit() until this time, CLOCK_MONOTONIC, as many as are kept at most. Returns whether there may be
+/* Passes hits to hit(), at least one, until this time, CLOCK_MONOTONIC ns; at most EMU_HITS_MAX. True: there may be
  * more. */
 static bool read_hits(struct watched_target *w, uint64_t until)
 {
@@ -111,7 +111,7 @@ static bool read_hits(struct watched_target *w, uint64_t until)
 		after = w->cursor;
 		for (size_t i = 0; i < n; i++) {
 			w->hit(w->data, w, &hits[i]);
-			/* The hit may have ended the process, and all others have been read. */
+			/* If hit() ended the process, watched_target_settle() may have moved the cursor: it stays. */
 			if (w->cursor == after && now_ns(CLOCK_MONOTONIC) >= until) {
 				/* The others are read again. */
 				w->cursor = atomic_load(&hits[i].number);

@@ -44,8 +44,8 @@ int async_timeout(struct async *a);
 struct csight_counts async_counts(struct async *a);
 
 /*
- * Returns true if at least ns have passed since the last call that returned true. async_rate_undo() makes such a call
- * count as not made.
+ * Returns true if at least ns have passed since the last call that returned true. *ret_before: for
+ * async_rate_undo(), which makes that call count as not made.
  */
 bool async_rate(struct async *a, uint64_t ns, uint64_t *ret_before);
 void async_rate_undo(struct async *a, uint64_t before);

@@ -105,7 +105,7 @@ int csight_check_peer(struct csight *c, int fd, uid_t *ret_uid)
 	return peer.uid != 0 && peer.uid != geteuid() ? -EACCES : 0;
 }
 
-/* end: CLOCK_MONOTONIC ns; 0: none. */
+/* Returns the time in ms until end, CLOCK_MONOTONIC ns; -1 for end 0: no limit. */
 static int remaining_ms(uint64_t end)
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC);

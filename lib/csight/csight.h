@@ -152,7 +152,7 @@ struct csight_rule {
 int csight_arm_standing(struct csight *c, const struct csight_rule *rule, const struct csight_arm_options *options,
 			struct csight_object **ret);
 
-/* Removes a standing target; the processes that it recorded remain recorded. */
+/* Removes a standing target; the processes that it armed remain armed. */
 int csight_disarm_standing(struct csight *c, uint32_t id);
 
 /* Gets the standing targets of the caller, or all for root, in the field "standing". */
@@ -182,8 +182,8 @@ struct csight_snapshot_options {
 	const char *const *labels; /* texts NAME=VALUE, at most 8, then NULL; or NULL */
 	uint64_t last;             /* only the trace of this time before it, in ns; 0: all of the history */
 	/*
-	 * A recording: the snapshot goes on until it has this time, in ns, or this many bytes of trace, 0: without a
-	 * limit, or csight_end_recording() is called. What is more than max_rate bytes a second is lost, and a gap.
+	 * A recording: the snapshot goes on for max_time ns, or until it has max_bytes of trace, 0: without a limit, or
+	 * until csight_end_recording() is called. Trace beyond max_rate bytes a second is lost, which leaves a gap.
 	 */
 	bool record;
 	uint64_t max_time, max_bytes, max_rate;
@@ -208,7 +208,7 @@ struct csight_tail_options {
 };
 
 /*
- * Follows a process while it runs: its trace, from what its rings have at present on, as a perf.data without an end.
+ * Follows a process while it runs: its trace, beginning with the contents of its rings, as a perf.data without an end.
  * The process is armed first where that is necessary. *ret_fd is a close-on-exec descriptor of a socket, whose reads
  * block; the caller closes it, which ends the tail, or ends it by shutdown(), and reads what was sent before. End of
  * file: the process has ended, was disarmed or has changed its user, the time is over, or csightd ends. What is
@@ -234,7 +234,7 @@ struct csight_watch_options {
 };
 
 /*
- * Sets a trigger on an armed process: events and rules as csight(1) has them under watch, such as "syscall read
+ * Sets a trigger on an armed process: events and rules as of the verb watch in csight(1), such as "syscall read
  * longer-than 5ms or signal USR1 once". It remains until it is removed; ret may be NULL, otherwise it receives the
  * trigger. -EINVAL: it is not valid, or cannot be watched. options may be NULL.
  */
@@ -461,7 +461,7 @@ int csight_store_open(int fd, unsigned flags, struct csight_store **ret);
 int csight_store_open_path(const char *path, unsigned flags, struct csight_store **ret);
 struct csight_store *csight_store_close(struct csight_store *s);
 
-/* Returns a value of the trace: pid, program, source, id, clock, ended; NULL: unknown. */
+/* Returns a value of the trace: pid, program, source, id, clock, ended; NULL: unknown. The text is the store's. */
 const char *csight_store_text(const struct csight_store *s, const char *key);
 
 struct csight_thread {

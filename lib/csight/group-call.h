@@ -13,8 +13,8 @@ struct group_call {
 };
 
 /*
- * Freezes the rings of all processes at one instant. *ret is the snapshot of the first process, which is in the spool
- * then; those of the others are written after it, with the same labels.
+ * Freezes the rings of all processes at one instant. *ret is the snapshot of the first process, already in the spool;
+ * those of the others are written later, with the same labels. The caller frees *ret.
  */
 int group_call_snapshot(struct csight *c, const struct group_call *call, struct csight_object **ret);
 

@@ -12,8 +12,8 @@
  * memory; an entry that is the same in both is whole.
  *
  * Where the trace has a clock of its own, the writer shows where in the trace a note was made: it calls
- * csight_note_mark() NOTES_MARKS times. Each call executes as many instructions as notes_steps() determines, and so
- * stands for a digit of the note's index.
+ * csight_note_mark() NOTES_MARKS times. The instructions that a call executes, as many as notes_steps() determines,
+ * stand for the start, a digit of the note's index, or the check.
  */
 #ifndef CSIGHT_NOTES_H
 #define CSIGHT_NOTES_H
@@ -69,7 +69,7 @@ struct notes_message {
 	int64_t value;
 };
 
-/* Returns the number of steps of csight_note_mark() for mark n of the note with this index; 0 for n = 0 alone. */
+/* Returns the steps of csight_note_mark() for mark n of the note with this index: 0 only for the first mark, n = 0. */
 static inline unsigned notes_steps(uint64_t index, unsigned n)
 {
 	unsigned sum = 0;

@@ -35,7 +35,7 @@ static size_t cut_suffix(const char *name, size_t size)
 	return size;
 }
 
-/* Returns the length of NAME in "NAME [clone .isra.0]", the form of demangled C++ names. */
+/* Returns the length of NAME in "NAME [clone .isra.0]", the form of demangled C++ names; size for others. */
 static size_t cut_clone(const char *name, size_t size)
 {
 	size_t begin = size, inner, n;

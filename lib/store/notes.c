@@ -66,7 +66,7 @@ void store_notes_mark(struct store_writer *w, struct writer_thread *t, uint64_t 
 	}
 }
 
-/* Adds a label to the texts. It comes from the program, and may be any bytes. */
+/* Adds a label to the texts, up to its first NUL: it comes from the program, and may be any bytes. *ret: its offset. */
 static int add_label(struct store_writer *w, const struct note *n, uint32_t *ret)
 {
 	char label[NOTES_LABEL_MAX + 1];

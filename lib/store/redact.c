@@ -134,7 +134,7 @@ static int put_name(struct redaction *r, const char *text, bool in_section)
 	return rc;
 }
 
-/* Returns the name of a function; memory and code without one are named after mappings and files. */
+/* Returns a new text: the name of a function without paths; "[anon]" for memory, whose name is of a mapping. */
 static char *function_text(const struct store_function *f)
 {
 	return f->kind == REGION_ANON ? strdup("[anon]") : store_redact_name(f->name);
@@ -235,7 +235,7 @@ static int compare_offsets(const void *left, const void *right)
 	return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-/* Checks that a head is that of a block: it has numbers only, whereas other bytes may be anything. */
+/* Checks that the bytes to copy are a block: a block has numbers only, other bytes of the file may be names. */
 static int check_head(const struct store *s, const struct stored_block *b)
 {
 	uint8_t head[CHUNK_HEAD_SIZE];

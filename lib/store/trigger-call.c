@@ -44,7 +44,7 @@ static uint64_t slack_of(const struct store *s, const struct store_trigger *t)
 	return 0;
 }
 
-/* True if the call began before: before the trace, or in another thread or another turn, as of a goroutine. */
+/* True if the call began before the trace, or continues one that was left before, as when a goroutine is resumed. */
 static bool is_continued(const struct store_frame *f)
 {
 	return f->kind == CALL_INFERRED || calls_kind_is_resumed(f->kind);

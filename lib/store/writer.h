@@ -144,8 +144,8 @@ struct chunk_sums {
 };
 
 /*
- * Appends a chunk; its last leaves_size bytes are the list of functions. t: the thread of a block, else NULL. ret may
- * be NULL.
+ * Appends a chunk; its last leaves_size bytes are the list of functions. t: the thread of a block, else NULL. *ret,
+ * unless ret is NULL: its checksums.
  */
 int chunk_append(struct store_writer *w, enum store_chunk_type type, const struct buf *chunk, uint32_t leaves_size,
 		 const struct writer_thread *t, struct chunk_sums *ret);

@@ -82,7 +82,7 @@ static int open_ring(struct arena *a, size_t n, int poll_fd, struct reason *why)
 	else if (a->events[n] != x->fd)
 		close(a->events[n]);
 	a->events[n] = TAKE_FD(fd);
-	/* If this fails, the keeper has ended: arena_hold() gives all events to its successor. */
+	/* If hold_event() fails, the keeper has ended: arena_hold() passes all events to its successor. */
 	if (keeper_client_is_connected(a->keeper))
 		hold_event(a, n);
 	return 0;

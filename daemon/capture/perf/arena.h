@@ -45,7 +45,7 @@ int arena_adopt(struct arena *a, struct plan *p, struct keeper_client *k, int po
 /* Undoes arena_adopt(): the plan is the caller's again, and the keeper still has the events. */
 void arena_abandon(struct arena *a);
 
-/* Has a keeper that does not have the events yet keep them, and the replay log. */
+/* Passes the events and the replay log to a keeper that has neither, and uses it from then on. 0, or negative errno. */
 int arena_hold(struct arena *a, struct keeper_client *k);
 
 void arena_stop(struct arena *a);

@@ -64,7 +64,7 @@ void perf_target_end_flood(struct perf_target *s)
 	s->flooded_since = s->flooded_until = 0;
 }
 
-/* The number of an ended process may belong to another. */
+/* After the process has ended, its process ID may be that of another one. */
 bool perf_target_record(struct perf_target *s, const struct perf_record *r)
 {
 	if (s->lost || s->thread_table.ended)

@@ -149,7 +149,7 @@ void perf_machine_name_holders(const struct perf_machine *m, const struct plan *
 /* Closes what the target has open. Capture thread only. */
 void perf_target_close(struct perf_target *s);
 
-/* Opens its events on CPUs that are new. */
+/* Opens events on CPUs that are new; closes the target if the process makes the calls for that wait. */
 void perf_target_extend(struct perf_target *s);
 
 /* Checks the owner again if the process has executed a program. */
@@ -172,13 +172,13 @@ void perf_keep_forget(struct perf_machine *m);
 bool perf_keep_wants(const struct perf_machine *m, uint32_t pid);
 /* Collects the record of such a process, and returns true: it must not be folded now. */
 bool perf_keep_record(struct perf_machine *m, uint32_t pid, const struct perf_record *r);
-/* Adds a record to the replay log, if there is one. */
+/* Adds a record to the replay log, if there is one; no switch that would only show pauses. */
 void perf_keep_log(struct perf_target *s, const struct perf_record *r);
 /* Sets the keeper and the group of the target's grid. To be called before its rings are opened or taken. */
 void perf_keep_prepare(struct perf_target *s);
 /* Takes the rings that an earlier daemon has opened by the same plan. False: there are none. */
 bool perf_keep_adopt(struct perf_target *s, const struct plan *p);
-/* Begins the replay log of rings that were just opened. */
+/* Begins the replay log of rings that were just opened; logs a warning if that fails. */
 void perf_keep_begin(struct perf_target *s, const struct plan *p);
 /* The same for the arena; p is owned on success. */
 bool perf_keep_adopt_arena(struct perf_machine *m, struct plan *p);
@@ -225,7 +225,7 @@ uint64_t perf_share_rings(const struct perf_target *s);
 bool perf_share_rests(const struct perf_target *s);
 void perf_share_worked(struct perf_target *s, uint64_t begun);
 
-/* Counts a record that its program causes at will. False: there are more than csightd follows. */
+/* Counts a record that a program can cause at will. False: its account has more in PERF_DRAIN_MS than csightd folds. */
 bool perf_share_follows(struct perf_target *s);
 /* Returns the bytes of the rings and of the replay log that the target has of its own. */
 uint64_t perf_share_memory(const struct perf_target *s);

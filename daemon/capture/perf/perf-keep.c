@@ -21,7 +21,7 @@ enum {
 #define RETRY_NS 5000000000  /* between attempts to connect */
 #define CLAIM_NS 60000000000 /* after which rings are closed that no target has taken */
 
-/* Returns the group of a process: its number with its start, which no other process has. 0: it has ended. */
+/* Returns the group of a process: its start time and process ID, together unique. 0: it has ended. */
 static uint64_t group_of(pid_t pid)
 {
 	uint64_t start;

@@ -290,7 +290,7 @@ static bool freeze(struct perf_target *s, uint32_t slot, uint64_t value)
 }
 
 /* Returns the slot of the EMU_WATCH_JOIN to which a slot belongs, or else the slot itself. */
-static uint32_t holder_of(const struct perf_watch *w, uint32_t slot)
+static uint32_t join_slot_of(const struct perf_watch *w, uint32_t slot)
 {
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
 		if (watch_join_has(&w->list.watches[i], slot))
@@ -302,7 +302,7 @@ static void record_hit(struct perf_target *s, const struct watch_sample *x, enum
 {
 	struct perf_watch *w = s->watch;
 	uint32_t slot = x->spec->slot;
-	bool held = freeze(s, holder_of(w, slot), value);
+	bool held = freeze(s, join_slot_of(w, slot), value);
 	uint64_t time = x->time - (uint64_t)sideband_shift(s->m->sideband);
 	struct emu_hit *h;
 
@@ -327,7 +327,7 @@ static void record_hit(struct perf_target *s, const struct watch_sample *x, enum
 static void add_hit(struct perf_target *s, const struct watch_sample *x, enum emu_hit_how how, uint64_t value)
 {
 	struct perf_watch *w = s->watch;
-	uint32_t slot = x->spec->slot, holder = holder_of(w, slot);
+	uint32_t slot = x->spec->slot, holder = join_slot_of(w, slot);
 
 	count_hits(s, slot, 1);
 	if (holder != slot && !watch_join_hit(&w->joins[holder], &w->list.watches[holder], slot, w->newest))

@@ -59,7 +59,7 @@ static void on_record(void *data, uint32_t pid, const struct perf_record *r)
 		process_table_record(m->process_table, pid, r);
 }
 
-/* While the capture thread waits for a process. */
+/* Collects records while the capture thread waits for a process. */
 static void collect_records(void *data)
 {
 	struct perf_machine *m = data;

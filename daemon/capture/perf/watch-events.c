@@ -29,7 +29,7 @@ static const struct {
 
 enum { RING_SIZE = 64 << 10, SAMPLE_MAX = 256, TRIES = 16, PASSES = 4, EVENTS_MAX = 8192 };
 
-/* Also of what follows a record that is no sample. */
+/* The fields of samples; with sample_id_all, other records end with them. */
 enum { SAMPLE_TYPE = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME };
 
 struct watch_event {

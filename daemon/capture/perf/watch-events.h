@@ -37,7 +37,7 @@ struct watch_opening {
 int watch_events_open(const struct watch_opening *o, struct watch_specs *specs, struct watch_events **ret,
 		      struct reason *why);
 struct watch_events *watch_events_free(struct watch_events *e);
-/* The same in a thread, which may wait for ever: where there is none, the events stay open. */
+/* Frees e in a thread of its own, as closing may block forever; returns NULL. Without a thread, events stay open. */
 struct watch_events *watch_events_free_apart(struct watch_events *e);
 void watch_events_enable(struct watch_events *e, bool enabled);
 

@@ -19,7 +19,7 @@ enum { WATCH_REPEATS_MAX = 1024 };
 
 /*
  * A thread that executes a loop is at one place with one stack pointer again and again. Other registers distinguish
- * that: those of the first arguments, and some that calls preserve.
+ * these hits: those of the first arguments, and some that calls preserve.
  */
 enum watch_register {
 	WATCH_SP,
@@ -46,7 +46,7 @@ void watch_repeats_done(struct watch_repeats *r);
 /* Returns true if the hit of a thread is one that it has had before. */
 bool watch_repeats_hit(struct watch_repeats *r, uint32_t tid, const struct watch_registers *at);
 
-/* A signal is delivered to a handler. */
+/* Records that a handler gets a signal: the kernel may report the interrupted hit again. */
 void watch_repeats_deliver(struct watch_repeats *r, uint32_t tid, const struct watch_registers *at);
 
 /* Forgets a thread, or with tid 0 all. */
