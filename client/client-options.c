@@ -128,7 +128,6 @@ static int option_of_letter(const struct verb *v, int letter)
 	return letter;
 }
 
-/* Handles one of shared_options. Returns CLIENT_DONE if more options may follow, else CLIENT_STOP. */
 int client_check_directory(const char *option, const char *path)
 {
 	struct stat st;
@@ -139,6 +138,7 @@ int client_check_directory(const char *option, const char *path)
 	return !rc ? STATUS_OK : rc == ENOENT ? STATUS_NOT_FOUND : STATUS_FAILED;
 }
 
+/* Handles one of shared_options. Returns CLIENT_DONE if more options may follow, else CLIENT_STOP. */
 static int take_shared_option(struct client *c, int option, const char *value)
 {
 	switch (option) {

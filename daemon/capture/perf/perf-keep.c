@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rings that outlive the daemon. csightd's keeper holds the events of each target on private sinks, those of the
- * arena, and logs of the records that their state was folded from. When the target is armed again, by whomever, it
- * continues with them. Until then the sideband's records about its process are collected.
+ * arena, and logs of the records that their state was folded from. When the target is armed again, no matter by which
+ * user, it continues with them. Until then the sideband's records about its process are collected.
  */
 #include "config.h"
 
