@@ -46,7 +46,7 @@ static bool get_request(struct call *c, struct standing_request *ret)
 	}
 	if (rc == 0 && options)
 		rc = wire_read_options(options, &ret->options, &bad);
-	/* It belongs to one process. */
+	/* A thread belongs to one process; a rule may select many. */
 	if (rc == 0 && ret->options.thread) {
 		bad = "thread";
 		rc = -EINVAL;

@@ -45,7 +45,7 @@ static int set_user(struct standing_rule *r, const char *value, struct reason *w
 	return rc < 0 ? reason_set(why, rc, "cannot look up \"%s\": %s", esc(value), strerror(-rc)) : 0;
 }
 
-/* True if csightd has started though there is no such user. */
+/* True if the user of the section was not found: the section selects no process. */
 static bool is_without_user(const struct standing_section *s)
 {
 	return s->rule.has_user && s->rule.user == ACCOUNTS_NO_UID;

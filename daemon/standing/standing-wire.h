@@ -13,8 +13,10 @@ json_object *standing_wire(const struct standing *s);
 /* Parses an object of type Rule; the texts remain o's. -EINVAL: the member *ret_bad is invalid. */
 int standing_wire_read_rule(json_object *o, struct standing_rule *ret, const char **ret_bad);
 
-/* Announces the rules that users have set; returns a new array of those within the shares, for targets.json. */
+/* Announces to shares how many bytes of targets.json each rule needs: 0 for one of the configuration. */
 void standing_wire_measure(const struct standing_list *all, struct state_shares *shares);
+
+/* Returns a new array for targets.json: the rules that users have set, as far as they fit in the shares. */
 json_object *standing_wire_state(const struct standing_list *all, struct state_shares *shares);
 
 /*

@@ -172,7 +172,7 @@ static void on_armed(struct target *t, int rc, void *data)
 		audit_done(&s->by, AUDIT_ARM, &on);
 		report_change(s->all);
 	} else if (rc != -ESRCH && !(rc == -EACCES && a->number)) {
-		/* A process at the gate may be its owner's only after the exec: it is considered again then. */
+		/* -EACCES at the gate is no failure: the exec may change the owner, and consider() follows. */
 		target_trouble(t, &trouble);
 		note_failure(s, t->pid, t->name, trouble.size ? (const char *)trouble.data : strerror(-rc));
 	}
@@ -307,14 +307,14 @@ static void make_gate(struct standing *s)
 		log_debug("no gate before %s", esc(s->rule.exe));
 }
 
-/* A process of the rule has passed by the gate: another file may have the program's path now. */
+/* Replaces the gate after a process of the rule bypassed it: another file may have the program's path now. */
 static void renew_gate(struct standing *s)
 {
 	if (s->arriving == 0 && now_ns(CLOCK_MONOTONIC) - s->gate_ns > GATE_NS)
 		make_gate(s);
 }
 
-/* A target has executed a program: its name has changed, and its rule may not select it any more. */
+/* Renames a target that executed a program; disarms it if its rule names a program and no longer selects it. */
 static void reconsider(struct standing_list *all, struct target *t, const struct standing_process *p)
 {
 	struct standing *s = t->standing ? standing_find(all, t->standing) : NULL;
@@ -436,8 +436,8 @@ static int open_events(struct standing_list *all, struct reason *why)
 }
 
 /*
- * Gives the targets without a rule that a new one selects to the oldest that selects them; those that were disarmed are
- * armed again.
+ * Assigns each target that has no rule, and that the new rule selects, to the oldest rule that selects it; disarmed
+ * targets are armed again.
  */
 static void take_targets(struct standing *new)
 {
@@ -464,7 +464,7 @@ static void end_of_tree(struct standing *s, const struct target *ended)
 	const struct target *t;
 	uint64_t start;
 
-	/* Without events csightd does not see that another process gets the number. */
+	/* Without events csightd would miss the reuse of this pid: the set drops it, but not the tree's first. */
 	if (!s->all->events && ended->pid != s->rule.tree)
 		process_set_put(s->set, ended->pid, false);
 	if (proc_file_start(s->rule.tree, &start) == 0 && start == s->rule.tree_start && s->rule.tree != ended->pid)
@@ -622,8 +622,8 @@ void standing_remove(struct standing *s)
 	TAILQ_FOREACH (t, target_list_all(all->o.targets), link)
 		if (t->standing == s->id)
 			t->standing = 0;
-	/* What ends it may be a record of the events, or the end of a process that is noticed while another one is
-	 * made a target: the callers still use both. */
+	/* Callers may still be handling an event, or making a target for the rule: on_look() and on_sweep() free the
+	 * events and the rule later. */
 	TAILQ_REMOVE(&all->list, s, link);
 	ledger_return(&s->charge);
 	TAILQ_INSERT_TAIL(&all->leaving, s, link);

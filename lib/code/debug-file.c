@@ -52,7 +52,7 @@ bool debug_file_wanted(int fd, struct debug_wanted *ret)
 
 	if (elf_open(fd, &e) < 0 || (has_symbols(e) && has_section(e, ".debug_info")))
 		return false;
-	/* The kernel runs at other addresses than those in its debug file. */
+	/* The kernel runs at other addresses than those in its debug file: kallsyms replaces that. */
 	if (elf_identity(e)->type == ELF_TYPE_CORE) {
 		*ret = (struct debug_wanted){ .link = "kallsyms", .kernel = true };
 		return !has_symbols(e);

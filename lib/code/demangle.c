@@ -24,7 +24,7 @@ struct text {
 	jmp_buf full;
 };
 
-/* 300 bytes can stand for gigabytes of text: the demangler is left when there is more than is shown. */
+/* Appends a piece; ends the demangling when there is more than is shown: 300 bytes can stand for gigabytes. */
 static void print_text(const char *piece, size_t size, void *data)
 {
 	struct text *t = data;
@@ -52,8 +52,8 @@ static bool is_endless(const char *name)
 }
 
 /*
- * In an unresolved name (sr), libstdc++ looks for ever at one of these letters if no constructor, destructor or type
- * without a name begins with it: at one that is followed by no such character.
+ * In an unresolved name (sr), libstdc++ loops for ever at such a letter, unless one of the characters `followed` is
+ * next: then a constructor, a destructor or an unnamed type begins. hide_stops() replaces the letter by `hidden`.
  */
 static const struct {
 	char letter, hidden;

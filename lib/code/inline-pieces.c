@@ -281,7 +281,7 @@ static void begin_call(struct piece_search *s, uint32_t node, uint64_t address)
 	buf_add(s->to, &e, sizeof(e));
 }
 
-/* Adds the begins of calls in a block: where its first key is. *next: of the first key of this or a later block. */
+/* Begins a call wherever the first key of a block is. *next: index in first_keys, in the order of blocks; advances. */
 static void begin_calls(struct piece_search *s, uint32_t node, size_t block, size_t *next)
 {
 	const struct inline_entry *e = (const struct inline_entry *)s->first_keys.data;

@@ -53,7 +53,7 @@ static int read_text(int fd, char **ret)
 	return -ENOMEM;
 }
 
-/* Marks within code and data have names of the ABI, and would end the function before them. */
+/* Mapping symbols ($x, $d) and local labels (.L) are no functions, and would end the function before them. */
 static bool is_mark(const char *name)
 {
 	return name[0] == '$' || strncmp(name, ".L", 2) == 0;

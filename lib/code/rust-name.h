@@ -42,7 +42,7 @@ struct rust_identifier rust_parse_identifier(struct rust_name *r, bool v0);
 void rust_print_bytes(struct rust_name *r, const char *text, size_t size);
 void rust_print(struct rust_name *r, const char *text);
 
-/* Returns whether c is a printable character of Unicode. */
+/* Returns whether c is a Unicode scalar value, and no control character. */
 bool rust_is_unicode(uint64_t c);
 
 /* Appends a character as UTF-8. */

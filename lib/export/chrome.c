@@ -44,7 +44,7 @@ static json_object *members(const char *name, const char *key, const char *text)
 	return o;
 }
 
-/* Returns the text of an object, and frees the object. NULL: memory ran out. */
+/* Returns the JSON of o, which the caller frees, and releases o. NULL: memory ran out. */
 static char *text_of(json_object *o)
 {
 	char *text = json_text(o, JSON_PLAIN);
@@ -129,7 +129,7 @@ static void put_end(struct chrome_writer *w, const struct store_event *e, bool c
 		put_event(w, 'E', e->time, "{}");
 }
 
-/* Writes an instant of the thread, with its length if that is not 0. */
+/* Writes an instant of the thread, with its length in ns if that is not 0. */
 static void put_instant(struct chrome_writer *w, uint64_t time, const char *name, uint64_t length)
 {
 	json_object *o = json_object_new_object(), *args = length ? json_object_new_object() : NULL;

@@ -105,7 +105,7 @@ struct shortening {
 	size_t begin; /* in out: where the name begins, after its return type */
 	bool in_operator;
 	bool is_cut; /* the full name ends with CUT */
-	bool cut;    /* the full name was cut within a bracket that is a part of the short name */
+	bool cut;    /* the full name was cut within a bracket, and the short name lacks what follows */
 };
 
 /* Copies text without what stands in brackets of this kind. */
@@ -179,7 +179,7 @@ static const char *take_bracket(struct shortening *s, const char *at)
 
 	if (*at == '[' && strncmp(at, "[abi:", 5) == 0)
 		return after;
-	/* A short name without parameters is whole even if the parameters of the full name are cut. */
+	/* If the full name was cut within this bracket so is the short name, unless it omits these parameters. */
 	s->cut = s->is_cut && !*after && (*at != '(' || s->level == NAMES_PARAMETERS);
 	if (*at == '<' && !attached && s->level != NAMES_ARGUMENTS) {
 		if (!ends_in(&s->out, "::") || strncmp(at, "<impl", 5) == 0) {

@@ -35,7 +35,8 @@ const char *walk_ending(const struct export_walk *w, const struct store_thread *
 
 enum { WALK_TRIGGER_SIZE = 1200 };
 
-/* Returns true if the snapshot was triggered in this thread and within the exported time; sets its time and a text. */
+/* Returns true if the snapshot was triggered in this thread and within the exported time. Sets the time of the trigger,
+ * ns, and a text with its condition and duration. */
 bool walk_trigger(const struct export_walk *w, const struct store_thread *t, uint64_t *ret_time,
 		  char ret_text[WALK_TRIGGER_SIZE]);
 

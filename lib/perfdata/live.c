@@ -209,7 +209,7 @@ static int read_record(struct pd_live *l)
 	return rc;
 }
 
-/* Returns how many bytes the item has, as far as that is known; 0: it is invalid. */
+/* Returns the size of the item in bytes, or of its head until that is complete; 0: the item is invalid. */
 static size_t item_size(struct pd_live *l)
 {
 	struct reader r = reader_of(l->item.data, l->item.size);
@@ -268,7 +268,7 @@ static ssize_t push_slice(struct pd_live *l, const uint8_t *data, size_t size)
 	return rc < 0 ? rc : (ssize_t)used;
 }
 
-/* The padding behind a slice may come with what follows it. */
+/* Skips the padding behind a slice, which may arrive with what follows it. Returns how many bytes were skipped. */
 static size_t skip_padding(struct pd_live *l, size_t size)
 {
 	size_t used = (size_t)MIN((uint64_t)size, l->padding_left);

@@ -13,7 +13,7 @@
 struct pd_live_sink {
 	int (*map)(void *user, const struct pd_map *m);
 	int (*exit)(void *user, const struct pd_task *t); /* a thread, or a process, has ended */
-	/* A slice of a buffer begins, whose bytes follow; with PD_AUX_GAP, all of it is lost, and none follow. */
+	/* A slice of a buffer begins: bytes() and end() follow; neither does with PD_AUX_GAP: all of it is lost. */
 	int (*slice)(void *user, const struct pd_piece *p);
 	int (*bytes)(void *user, const void *data, size_t size);
 	int (*end)(void *user); /* of the slice */

@@ -82,7 +82,7 @@ static size_t drop_repeated(struct pd_aux_record *records, size_t n)
  * Returns the buffer that directly follows the record, if it begins with the slice, or NULL: where slices are written
  * while the program runs, threads that reused one tid have many buffers with the same offsets.
  */
-static struct pd_aux_buffer *find_next(struct pd_aux_buffer *buffers, size_t n, const struct pd_aux_record *r)
+static struct pd_aux_buffer *find_following(struct pd_aux_buffer *buffers, size_t n, const struct pd_aux_record *r)
 {
 	struct pd_aux_buffer key = {
 		.cpu = r->origin.cpu, .tid = r->origin.tid, .offset = r->offset, .record = r->order + 1
@@ -229,7 +229,7 @@ static void place_record(struct pd_pieces *to, const struct pd_aux_record *r, st
 	/* In overwrite mode the offset of a record is the end of its slice. */
 	if (r->flags & PD_AUX_OVERWRITE)
 		offset -= MIN(r->size, offset);
-	b = r->flags & PD_AUX_OVERWRITE ? NULL : find_next(buffers, n, r);
+	b = r->flags & PD_AUX_OVERWRITE ? NULL : find_following(buffers, n, r);
 	if (!b)
 		b = find_buffer(buffers, n, UINT32_MAX, r->origin.tid, offset, r->size);
 	if (!b && r->origin.cpu != UINT32_MAX)

@@ -35,7 +35,7 @@ int pd_view(struct pd_file *f, uint64_t offset, size_t size, struct reader *ret)
 	bool inside = offset >= f->window_at && offset - f->window_at <= f->window_size;
 	uint64_t from;
 
-	/* A recording that is read from a pipe has nothing but the window. */
+	/* Without a descriptor (live.c) there is only the window: *ret is empty outside of it. */
 	if (f->fd < 0 && !inside) {
 		*ret = reader_of(NULL, 0);
 		return 0;

@@ -251,7 +251,7 @@ static int on_start(struct pd_file *f, struct reader *r, const struct pd_origin 
 	return on_run(f, PD_RUN_START, &who);
 }
 
-/* Records the CPU and thread of each event identifier; the thread is -1 for an event of a CPU. */
+/* Records whether the identifiers of each event are of CPUs, where the thread is -1, or of threads. */
 static int on_id_index(struct pd_file *f, struct reader *r)
 {
 	uint64_t n, id, index, cpu, tid;

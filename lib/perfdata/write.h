@@ -36,7 +36,7 @@ enum {
 /*
  * Flags of csightd's own, of a thread's buffer that is written while the program runs. CONTINUES: the slice goes on
  * where the one before it ends. GAP: the slice was overwritten before it could be copied, and the file has no bytes of
- * it; the buffer's index is in the flags.
+ * it; bits 32 to 61 of the flags are the buffer's index.
  */
 #define PD_AUX_CONTINUES (1ull << 62)
 #define PD_AUX_GAP (1ull << 63)

@@ -177,7 +177,7 @@ static struct trigger_condition *last_condition(struct trigger_spec *s)
 	return &s->conditions[s->joins];
 }
 
-/* Sets the limit of the condition. */
+/* Sets the limit, ns or TRIGGER_P99, or replaces it. -EINVAL: off-cpu-longer-than has set it. */
 static int set_limit(struct trigger_condition *c, uint64_t limit, struct reason *why)
 {
 	if (c->event == TRIGGER_OFF_CPU && c->timed)
@@ -316,8 +316,8 @@ static int check_distinct(const struct trigger_spec *s, struct reason *why)
 }
 
 /*
- * Checks what and needs. The end of a process has no part in it: csightd learns of the end afterwards, so that the time
- * between it and the other hits would be a guess.
+ * Checks the conditions that the key "and" joins. The end of a process is none of them: csightd learns of the end
+ * afterwards, so that the time between it and the other hits would be a guess.
  */
 static int check_all(const struct trigger_spec *s, struct reason *why)
 {

@@ -15,12 +15,12 @@
  *	oom
  *	period TIME
  *
- * Between conditions is the key or: each hit of one is a hit of the trigger. Or it is the key and, with the key within
- * TIME: a hit of one is a hit of the trigger if each other one has been hit in this time before it, since the last hit
- * of the trigger. longer-than belongs to the condition in which it stands, within and the rules to the trigger: once;
- * max N; every TIME; after TIME; min-history TIME; keep N; group tree, cgroup or unit; exec COMMAND. As text, keys and
- * values are words with a blank between them; a value with blanks or quotes is in double quotes, within which a
- * backslash escapes one character. TIME is a number with a unit: ns, us, ms, s, m, h.
+ * The key "or" or "and" joins conditions, not both. With "or", each hit of a condition is a hit of the trigger. "and"
+ * needs "within TIME": a hit of a condition is a hit of the trigger if each other condition has been hit in this time
+ * before it, since the last hit of the trigger. "longer-than" belongs to its condition, "within" and the rules to the
+ * trigger: once; max N; every TIME; after TIME; min-history TIME; keep N; group tree, cgroup or unit; exec COMMAND. As
+ * text, keys and values are words with a blank between them; a value with blanks or quotes is in double quotes, within
+ * which a backslash escapes one character. TIME is a number with a unit: ns, us, ms, s, m, h.
  */
 #ifndef CSIGHT_TRIGGER_SPEC_H
 #define CSIGHT_TRIGGER_SPEC_H
@@ -107,7 +107,7 @@ static inline bool trigger_spec_timed(const struct trigger_spec *s)
 	return false;
 }
 
-/* True for the events that need places in the code, which symbols give. */
+/* True for the events whose place in the code is found by symbols: function and line. */
 static inline bool trigger_condition_named(const struct trigger_condition *c)
 {
 	return c->event == TRIGGER_FUNCTION || c->event == TRIGGER_LINE;

@@ -43,7 +43,7 @@ static bool is_changing(const struct capture_position *p, const struct slot_stat
 	return p->serial == o->serial && (o->head < p->to || o->earlier != p->earlier);
 }
 
-/* True of a thread that has ended, until its end has been drained. */
+/* True in a live drain, of a thread that has ended, until its end has been drained. */
 static bool is_ending(const struct capture_position *p, const struct slot_state *o, const struct capture_drain *drain)
 {
 	return drain->live && (o->state == EMU_EXITED || drain->ended) && (p->serial != o->serial || !p->ended);
@@ -98,7 +98,7 @@ static int drain_slot(const struct emu_source *s, const struct slot_state *o, st
 	if (!left && !t->lost.own && !t->lost.earlier && p->serial == o->serial && !ends)
 		return 0;
 	rc = drain_ring(s, o, left, t);
-	/* Also bytes that were overwritten have been copied: a program can do that to all of its rings at once. */
+	/* Overwritten bytes count as well: they were copied, and a program can overwrite all of its rings at once. */
 	drain->most -= left;
 	if (t->data && (rc < 0 || !t->size)) {
 		munmap(t->data, t->room);
@@ -126,7 +126,7 @@ static int begin_positions(const struct emu_source *s, const struct slot_state *
 	return 0;
 }
 
-/* Returns which part of a ring is to be drained, of the ring where it is largest; 1: of a thread that has ended. */
+/* Returns the largest part of a ring, 0 to 1, that is not drained yet; 1 if a thread that has ended has any. */
 static double fullest(const struct emu_source *s, const struct slot_state *slots, const struct capture_positions *p)
 {
 	double most = 0;

@@ -12,9 +12,9 @@
 #include "lib/base/util.h"
 
 /*
- * What is before the log is mapped, for what csightd writes: the control word, and by emu_store() all else. Everything
- * is read with pread(), which copies, cannot fault, and allocates no pages that the writer has not allocated. The
- * geometry comes from one validated copy of the header.
+ * The part before the log is mapped. csightd accesses only the words control and disarmed in it directly; it writes all
+ * else with emu_store(), and reads all else with pread(), which copies, cannot fault, and allocates no pages that the
+ * writer has not allocated. The geometry comes from one validated copy of the header.
  */
 struct emu_source {
 	struct capture_source base;
@@ -52,7 +52,7 @@ struct slot_state {
 /* Reads size bytes. -EIO: there are fewer. */
 int emu_pread(int fd, void *ret, size_t size, uint64_t at);
 
-/* Writes size bytes before the log. Errors of io_store(). */
+/* Writes size bytes at offset `at` of the memfd, which is before the log. Errors of io_store(). */
 int emu_store(const struct emu_source *s, uint64_t at, const void *data, size_t size);
 
 /* Reads the fields of the header that the program changes; the others become 0, and all do if reading fails. */
@@ -79,15 +79,15 @@ void emu_fill_thread(const struct emu_source *s, const struct slot_state *o, str
 
 enum { EMU_UNPUBLISHED = 4096 }; /* bytes beyond its head that a running thread may be writing */
 
-/* Copies the bytes [from, to) of a ring, at most room of them: byte p to data[p % room]. */
+/* Copies the bytes [from, to) of ring n: byte p to data[p % room]. They must fit in room. Errors of emu_pread(). */
 int emu_copy_range(const struct emu_source *s, uint32_t n, uint64_t from, uint64_t to, uint8_t *data, size_t room);
 
 /* Returns memory that munmap() frees, which costs nothing before it is used; NULL without memory. */
 uint8_t *emu_map_memory(size_t size);
 
 /*
- * Sets the trace unit of a copy: one stands for all threads, which never share a stream. There is no PMU, so its type
- * is a placeholder.
+ * Sets cpus and pmu_type of a copy: one trace unit stands for all threads, which never share a stream, and the type is
+ * a placeholder, since there is no PMU. -ENOMEM.
  */
 int emu_copy_unit(const struct emu_source *s, struct capture_copy *c);
 

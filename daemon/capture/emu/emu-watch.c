@@ -9,8 +9,8 @@
 enum { HELD_MAX_SECONDS = 60 };
 
 /*
- * Of what is mapped, only the control word is accessed directly: it is in the header, whose page exists. Storing to a
- * page of the program's memory that the system cannot supply would raise a signal.
+ * Of what is mapped, only the words control and disarmed are accessed directly: they are in the header, whose page
+ * exists. Storing to a page of the program's memory that the system cannot supply would raise a signal.
  */
 
 static uint64_t place_of(const struct emu_source *s, size_t field)
@@ -59,7 +59,7 @@ static int write_list(struct capture_source *source, const struct emu_watch *lis
 	epoch++;
 	if (rc == 0)
 		rc = emu_store(s, PLACE(s, epoch), &epoch, sizeof(epoch));
-	/* The exchange fails if a hit has frozen the rings: those threads read the list when they continue. */
+	/* A new word makes the threads read the list. If a hit has frozen them it stays: they read it at the thaw. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (rc == 0 && atomic_compare_exchange_strong(&s->map->control, &word, s->control + 2))
 		s->control += 2;
@@ -130,7 +130,7 @@ static size_t read_hits(struct capture_source *source, uint64_t *cursor, struct 
 		if (emu_pread(s->memfd, &ret[n], some * sizeof(*ret), PLACE(s, hits) + at * sizeof(*ret)) < 0)
 			break;
 		for (size_t i = n; i < n + some; i++) {
-			/* A hit that is being written is the newest of its thread, and is read the next time. */
+			/* A hit that is being written is read the next time, or skipped if half the ring follows it. */
 			if (atomic_load(&ret[i].number) == 0 && head - *cursor < EMU_HITS_MAX / 2)
 				return kept;
 			if (atomic_load(&ret[i].number) == ++*cursor)
