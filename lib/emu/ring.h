@@ -111,7 +111,7 @@ struct emu_header {
 	char exe[EMU_PATH_SIZE];        /* the program's file */
 	char cmdline[EMU_CMDLINE_SIZE]; /* its arguments, each terminated by NUL; cmdline_size bytes */
 	uint32_t cmdline_size;
-	_Atomic uint32_t control;      /* written only by the daemon; odd: frozen, even: armed */
+	_Atomic uint32_t control;      /* odd: frozen, even: armed; the daemon writes it, and a hit (above) */
 	_Atomic uint32_t ended;        /* 0, or EMU_ENDED | the status as waitpid() returns it */
 	uint32_t ended_tid;            /* the thread in which the program ended */
 	_Atomic uint64_t log_head;     /* bytes of complete records in the log */
