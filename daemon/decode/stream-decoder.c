@@ -209,6 +209,9 @@ static int start_piece(struct stream_decoder *sd, const struct pd_piece *p)
 		count_undecoded(sd, p);
 		return 0;
 	}
+	if (rc == -ENOSYS)
+		return reason_set(&sd->input->job->reason, -ELIBBAD, "OpenCSD %s lists no packets of %s",
+				  opencsd_version(NULL), engine_protocol_str(sd->stream.config.protocol));
 	if (rc == -ELIBBAD) {
 		const char *why;
 

@@ -336,11 +336,11 @@ static int set_up_tree(struct opencsd_engine *e)
 						   &e->source.config, &e->trace_id) == OCSD_OK;
 
 		good = good && ocsd_dt_set_gen_elem_outfn(e->tree, on_element, e) == OCSD_OK;
-		/* Some versions have no packet callback for ETE; context is then taken from elements. */
+		/* Some versions have no packet callback for ETE: context comes from elements, packets are unknown. */
 		e->watched = good && ocsd_dt_attach_packet_callback(e->tree, e->trace_id, OCSD_C_API_CB_PKT_MON,
 								    (void *)on_packet, e) == OCSD_OK;
 		good = good && add_accessors(e);
-		rc = good ? 0 : -EOPNOTSUPP;
+		rc = !good ? -EOPNOTSUPP : e->sink.packet && !e->watched ? -ENOSYS : 0;
 	}
 	return rc;
 }
