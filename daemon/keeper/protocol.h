@@ -34,11 +34,9 @@ struct keeper_message {
 	uint32_t kind, number;
 	int32_t pid, cpu;
 	uint64_t data_size, aux_size;
-	uint64_t position; /* of a backlog's first byte, among all bytes ever written to the ring */
-	int32_t rc;        /* in answers: 0 or negative errno */
-	/* In answers: another one follows. To hold: nothing has this name yet. To map: the ring keeps its first trace.
-	 */
-	uint32_t more;
+	uint64_t position;              /* of a backlog's first byte, among all bytes ever written to the ring */
+	int32_t rc;                     /* in answers: 0 or negative errno */
+	uint32_t more;                  /* also in a request to hold: nothing has this name yet */
 	uint8_t attr[KEEPER_ATTR_SIZE]; /* struct perf_event_attr, whose member size has its size */
 };
 

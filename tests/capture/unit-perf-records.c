@@ -118,44 +118,6 @@ static void test_slices(void)
 	done();
 }
 
-/* A buffer that is filled once: offsets are those of the beginning, and it is full up to one page early. */
-static void test_fill(void)
-{
-	struct capture_ring copy = { 0 };
-	uint64_t from;
-
-	fresh();
-	a.size = a.ring.aux_size = (uint64_t)sysconf(_SC_PAGESIZE) + SIZE;
-	a.fills = true;
-	start(7, 10);
-	slice(0, 1000, 0, 7, 20);
-	CHECK(a.end == 1000 && !a.full_at && !a.failed);
-	/* A sink that was refused is tried again. */
-	slice(1000, 0, 1, 7, 21);
-	CHECK(a.failed && a.refused == 21 && !a.full_at);
-	a.failed = false;
-	start(8, 30);
-	slice(1000, 500, 0, 8, 40);
-	start(9, 50);
-	slice(1500, SIZE - 1500, 9, 9, 60);
-	CHECK(a.full_at == 60 && a.end == SIZE && !a.failed && a.collisions == 0);
-	/* The kernel refuses what follows. */
-	slice(SIZE, 0, 1, 7, 70);
-	CHECK(!a.failed && a.refused == 21);
-	/* Another buffer was full while thread 9 ran: it stays; and earlier: it goes. */
-	aux_end(&a, 50);
-	CHECK_EQ(aux_held(&a, &from), SIZE);
-	aux_end(&a, 49);
-	CHECK_EQ(aux_held(&a, &from), 1500);
-	slice(1500, 100, 0, 7, 80);
-	CHECK_EQ(a.end, 1500);
-	CHECK_EQ(aux_copy(&a, UINT64_MAX, &copy), 0);
-	CHECK(copy.size == 1500 && copy.n_slices == 3 && copy.slices[2].flags == 0);
-	free(copy.data);
-	free(copy.slices);
-	done();
-}
-
 /* From the first refusal to the start that is not followed by another. */
 static void test_outages(void)
 {
@@ -636,7 +598,6 @@ int main(void)
 	test_births();
 	test_slices();
 	test_failures();
-	test_fill();
 	test_outages();
 	test_untraced();
 	test_ring();

@@ -91,7 +91,7 @@ static void fold_switch(struct aux_buffer *a, const struct perf_record *r)
 	case RUN_REPEATED:
 		return;
 	case RUN_UNTRACED:
-		if (!a->paused && !a->ended)
+		if (!a->paused)
 			note_untraced(a, r);
 		break;
 	case RUN_KNOWN:
@@ -137,28 +137,19 @@ static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
 		a->strange = true;
 		return;
 	}
-	/* The offset is the end of the slice where the buffer is overwritten circularly, and otherwise its beginning.
-	 */
-	a->fills &= !(s.flags & PERF_AUX_FLAG_OVERWRITE);
-	s.to += a->fills ? size : 0;
 	run_watch_slice(&a->watch, (s.flags & PERF_AUX_FLAG_TRUNCATED) || (a->stopping && s.to >= a->stopped_at));
-	if (a->full_at || a->ended)
-		return;
-	/* The sink stops up to one page early. */
-	if (a->fills && s.to + (uint64_t)sysconf(_SC_PAGESIZE) >= a->size)
-		a->full_at = s.ended;
-	else if (s.flags & PERF_AUX_FLAG_TRUNCATED)
+	if (s.flags & PERF_AUX_FLAG_TRUNCATED)
 		aux_note_failure(a, s.ended);
 	if (size == 0) {
 		/* The sink was in use elsewhere. */
-		if (s.flags & PERF_AUX_FLAG_TRUNCATED && !a->full_at) {
+		if (s.flags & PERF_AUX_FLAG_TRUNCATED) {
 			a->refused = s.ended;
 			begin_outage(a, s.ended);
 			add_empty_slice(a, &s);
 		}
 		return;
 	}
-	/* The end never decreases. */
+	/* The buffer is overwritten circularly: the offset is the end of the slice and never decreases. */
 	if (s.to < a->end || size > s.to || s.to - size < a->end) {
 		a->strange = true;
 		if (s.to < a->end || size > s.to)
@@ -171,7 +162,7 @@ static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
 	a->end = s.to;
 	a->traces++;
 	a->started_empty = 0;
-	a->collisions += (s.flags & PERF_AUX_FLAG_COLLISION) && !a->full_at;
+	a->collisions += (s.flags & PERF_AUX_FLAG_COLLISION) != 0;
 	if (size)
 		add_slice(a, &s);
 	drop_overwritten(a);
@@ -219,19 +210,6 @@ void aux_fold(struct aux_buffer *a, const struct perf_record *r)
 		break;
 	}
 	a->newest = MAX(a->newest, r->origin.time);
-}
-
-void aux_end(struct aux_buffer *a, uint64_t time)
-{
-	a->ended = true;
-	while (a->n_slices > a->first) {
-		const struct aux_slice *s = &a->slices[a->n_slices - 1];
-
-		if ((s->begun ? s->begun : s->ended) <= time)
-			break;
-		a->end = s->from;
-		a->n_slices--;
-	}
 }
 
 void aux_fold_all(struct aux_buffer *a, const uint8_t *records, size_t size)
@@ -336,7 +314,7 @@ int aux_copy(const struct aux_buffer *a, uint64_t limit, struct capture_ring *re
 		if (begin < s->to || (s->from == s->to && s->from >= from))
 			c.slices[c.n_slices++] = (struct pd_aux){ .offset = begin,
 								  .size = s->to - begin,
-								  .flags = s->flags | (a->fills ? 0 : PD_AUX_OVERWRITE),
+								  .flags = s->flags | PD_AUX_OVERWRITE,
 								  .pid = s->pid,
 								  .tid = s->tid,
 								  .cpu = a->cpu,

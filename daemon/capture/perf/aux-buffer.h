@@ -36,9 +36,6 @@ struct aux_buffer {
 	struct run_watch watch;
 	struct perf_ring ring;
 	uint64_t size;            /* of the buffer, bytes */
-	bool fills;               /* the sink stops where the buffer is full */
-	uint64_t full_at;         /* when it did, ns; 0: not yet */
-	bool ended;               /* by aux_end() */
 	struct aux_slice *slices; /* oldest first, starting at index first */
 	size_t first, n_slices, room;
 	uint64_t end;        /* of the newest slice */
@@ -69,9 +66,6 @@ struct aux_buffer {
 
 void aux_init(struct aux_buffer *a, uint32_t cpu, uint64_t size, uint8_t trace_id);
 void aux_done(struct aux_buffer *a);
-
-/* Nothing that began after that time is in the buffer, or comes to it. */
-void aux_end(struct aux_buffer *a, uint64_t time);
 
 /* Adds one record of the data ring. */
 void aux_fold(struct aux_buffer *a, const struct perf_record *r);

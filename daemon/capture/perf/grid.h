@@ -36,7 +36,6 @@ struct grid {
 	unsigned opened; /* number of threads for which events were opened */
 	bool stopped;    /* tracing has been stopped since the last drain */
 	bool off;        /* tracing is stopped now */
-	bool filled;     /* a ring of a plan to fill is full: tracing has ended */
 	/* From the first stop or start since the last drain until the last one, CLOCK_MONOTONIC; 0: none. */
 	uint64_t change_from, change_to;
 	struct grid_pause *pauses; /* ascending; to is UINT64_MAX until the records up to the start have been read */

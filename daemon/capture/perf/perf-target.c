@@ -426,11 +426,6 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 			    "the sink was in use elsewhere for a while, or failed: execution at that time is missing");
 	if (s->restored_partly || (s->shared && s->m->arena.restored_partly))
 		add_missing(b, "csightd was restarted: part of what was recorded before is unknown");
-	if (s->grid.filled)
-		add_missing(b, "the ring of a CPU is full: nothing is recorded any more (mode fill)");
-	if (s->options.mode == CAPTURE_MODE_FILL && p->n_cpus && !rings[0].fills && rings[0].traces)
-		add_missing(
-		    b, "csight-keeper is older than csightd: the rings overwrite their oldest trace (not mode fill)");
 	if (lost)
 		add_missing(b,
 			    "the kernel lost records about the trace: parts of it cannot be located and were left out");
@@ -526,8 +521,7 @@ static void maintain_rings(struct perf_target *s)
 		perf_machine_name_holders(m, p, &why);
 		set_trouble(s, why.text);
 		s->failing = true;
-	} else if (empty != UINT64_MAX && empty > EMPTY_STARTS && !s->options.filter && !s->failing &&
-		   !s->grid.filled) {
+	} else if (empty != UINT64_MAX && empty > EMPTY_STARTS && !s->options.filter && !s->failing) {
 		reason_set(&why, 0, "tracing started %llu times without any trace from the sinks: %s",
 			   (unsigned long long)starts,
 			   traces ? "the sinks failed, or trace is disabled by an external signal"
