@@ -218,8 +218,10 @@ static json_object *threads_json(const struct store *s)
 
 		json_add_u64(o, "thread", t->tid);
 		json_add_bytes(o, "name", t->name);
-		json_add_u64(o, "first", t->first);
-		json_add_u64(o, "last", t->last);
+		if (t->events) {
+			json_add_u64(o, "first", t->first);
+			json_add_u64(o, "last", t->last);
+		}
 		json_add_u64(o, "slices", t->slices);
 		json_add_u64(o, "instructions", t->instructions);
 		json_add_u64(o, "unexplained", t->unexplained);
