@@ -203,7 +203,7 @@ static int set_trigger(struct watch *w, json_object *places)
 	struct client *c = w->client;
 	int rc;
 
-	trigger_spec_conditions(&w->spec, &condition);
+	trigger_spec_append_text(&w->spec, &condition);
 	trigger_spec_rules(&w->spec, &rules);
 	if (buf_error(&condition) < 0 || buf_error(&rules) < 0 ||
 	    asprintf(&text, "%s %s", (const char *)condition.data, (const char *)rules.data) < 0) {
@@ -286,7 +286,7 @@ static int find_places(struct watch *w, json_object **ret)
 		_cleanup_json_ json_object *places = NULL;
 		struct reason why = { "" };
 
-		if (!trigger_condition_named(c))
+		if (!trigger_condition_needs_symbols(c))
 			continue;
 		if (!targets)
 			exe = find_exe(w->client, w->pid, &targets);

@@ -182,7 +182,7 @@ void fair_queue_put_back(struct fair_queue *q, struct fair_item *item)
 	STAILQ_INSERT_HEAD(&f->items, item, link);
 }
 
-void fair_queue_release(struct fair_queue *q)
+void fair_queue_resume(struct fair_queue *q)
 {
 	struct fair_flow *f;
 

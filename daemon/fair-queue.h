@@ -49,10 +49,10 @@ void fair_queue_charge(struct fair_queue *q, struct fair_item *item, uint64_t co
 
 /*
  * Puts back an item, of a turn (flow), that was taken and cannot be done now: it is the next one of its user, of whom
- * none is taken before fair_queue_release(), which ends this for all users. It costs nothing.
+ * none is taken before fair_queue_resume(), which ends this for all users. It costs nothing.
  */
 void fair_queue_put_back(struct fair_queue *q, struct fair_item *item);
-void fair_queue_release(struct fair_queue *q);
+void fair_queue_resume(struct fair_queue *q);
 
 /*
  * If another user waits for a place, lets that user have the place of an item that was taken: no other of the item's

@@ -49,7 +49,7 @@ static int open_input(int dir, const char *name, bool optional, int *ret)
 /* The loop would take long to write the description, and to free what it is made of: a recording has many threads. */
 static int describe(struct job_files *f)
 {
-	int rc = decoder_describe(f->info, &f->description);
+	int rc = decoder_write_description(f->info, &f->description);
 
 	json_object_object_del(f->info, "threads");
 	return rc;

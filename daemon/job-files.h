@@ -15,7 +15,7 @@ extern const char *const job_files_types[JOB_OUTPUTS];
 /* Descriptors are -1 where there is none. */
 struct job_files {
 	int dir, input, code, jitdump, outputs[JOB_OUTPUTS];
-	int description;   /* of a snapshot with many threads: as decoder_describe() writes it */
+	int description;   /* of a snapshot with many threads: as decoder_write_description() writes it */
 	json_object *info; /* snapshot.json; its threads are only in the description, if there is one */
 };
 

@@ -203,7 +203,7 @@ int job_queue_new(const struct job_queue_options *options, struct job_queue **re
 void job_queue_retry(struct job_queue *j)
 {
 	event_del(j->retry);
-	fair_queue_release(&j->queue);
+	fair_queue_resume(&j->queue);
 	job_queue_begin(j);
 }
 
@@ -291,7 +291,7 @@ struct job_queue *job_queue_free(struct job_queue *j)
 	if (!j)
 		return NULL;
 	assert(TAILQ_EMPTY(&j->running));
-	fair_queue_release(&j->queue);
+	fair_queue_resume(&j->queue);
 	while ((s = job_queue_pop(j, &turn))) {
 		snapshot_unref(s);
 		fair_queue_charge(&j->queue, &turn, 0);

@@ -47,7 +47,7 @@ static void write_ran(struct work *w)
 	request_report_phase(r, "queued");
 	r->options.ended(r->options.data, REQUEST_DONE, s, NULL, NULL);
 	job_queue_add(list->o.jobs, s);
-	request_free(r);
+	request_end(r);
 }
 
 static void on_build_ids(void *data, const char *reason)

@@ -75,7 +75,7 @@ void request_report_phase(const struct snapshot_request *r, const char *phase);
 void request_report_waiting(struct snapshot_request *r);
 
 /* Ends a request whose ended() was called, and admits those that wait. request_fail() calls ended() first. */
-void request_free(struct snapshot_request *r);
+void request_end(struct snapshot_request *r);
 void request_fail(struct snapshot_request *r, enum request_result result, const char *reason);
 
 /* Looks at the requests that wait. */

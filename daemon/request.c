@@ -15,7 +15,7 @@ enum {
 	COPY_LEAST = 64 << 10, /* bytes of trace that a copy may always have */
 };
 
-void request_free(struct snapshot_request *r)
+void request_end(struct snapshot_request *r)
 {
 	struct request_list *list = r->list;
 
@@ -67,13 +67,13 @@ void request_fail(struct snapshot_request *r, enum request_result result, const 
 		log_warning("cannot make a snapshot of process %d (%s): %s", (int)r->target->pid, esc(r->target->name),
 			    esc(reason));
 	r->options.ended(r->options.data, result, NULL, reason, NULL);
-	request_free(r);
+	request_end(r);
 }
 
 static void refuse(struct snapshot_request *r, const struct ledger_refusal *limit)
 {
 	r->options.ended(r->options.data, REQUEST_OVER_LIMIT, NULL, NULL, limit);
-	request_free(r);
+	request_end(r);
 }
 
 static void wait_for_trace(struct snapshot_request *r)

@@ -68,7 +68,7 @@ enum { SLOW_NS = 100000000, SLOW_MAX = 10 };
 static ssize_t read_part(struct snapshot_writer *sw, int fd, void *ret, size_t size, uint64_t at)
 {
 	uint64_t before = now_ns(CLOCK_MONOTONIC);
-	ssize_t n = io_pread_nowait(fd, ret, size, (off_t)at);
+	ssize_t n = io_pread_bounded(fd, ret, size, (off_t)at);
 
 	sw->slow += now_ns(CLOCK_MONOTONIC) - before > SLOW_NS;
 	return n >= 0 && sw->slow > SLOW_MAX ? -EBUSY : n;

@@ -18,7 +18,7 @@
  */
 __attribute__((visibility("default"))) ssize_t pread(int fd, void *ret, size_t size, off_t at)
 {
-	ssize_t n = io_pread_nowait(fd, ret, size, at);
+	ssize_t n = io_pread_bounded(fd, ret, size, at);
 
 	if (n >= 0)
 		return n;

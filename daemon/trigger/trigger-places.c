@@ -77,7 +77,7 @@ static bool watches_go_calls(const struct trigger *t, const struct trigger_condi
 
 static int check_source(const struct trigger *t, const struct trigger_condition *c, struct reason *why)
 {
-	bool code = trigger_condition_named(c) || c->event == TRIGGER_ADDRESS;
+	bool code = trigger_condition_needs_symbols(c) || c->event == TRIGGER_ADDRESS;
 	const struct capture_watching *w = watching_of(t);
 	uint32_t limits = 0;
 

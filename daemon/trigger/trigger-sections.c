@@ -74,7 +74,7 @@ int trigger_sections_check(const struct trigger_sections *s, struct reason *why)
 		if (trigger_spec_check(&t->spec, &inner) < 0)
 			return reason_set(why, -EINVAL, "[Trigger %s]: %s", esc(t->name), inner.text);
 		for (unsigned k = 0; k < trigger_spec_count(&t->spec); k++)
-			if (trigger_condition_named(&t->spec.conditions[k]))
+			if (trigger_condition_needs_symbols(&t->spec.conditions[k]))
 				return reason_set(
 				    why, -EINVAL,
 				    "[Trigger %s]: csightd reads no symbols, which function and line need; set it "

@@ -343,7 +343,7 @@ static int fill(struct trigger *t, const struct trigger_request *q, struct reaso
 	struct trigger_list *all = t->all;
 	int rc;
 
-	trigger_spec_conditions(&q->spec, &condition);
+	trigger_spec_append_text(&q->spec, &condition);
 	trigger_spec_rules(&q->spec, &rules);
 	if (buf_error(&condition) < 0 || buf_error(&rules) < 0)
 		return -ENOMEM;

@@ -129,7 +129,7 @@ static ssize_t read_cached(int fd, const struct iovec *to, off_t at)
 	return -EAGAIN;
 }
 
-ssize_t io_pread_nowait(int fd, void *ret, size_t size, off_t at)
+ssize_t io_pread_bounded(int fd, void *ret, size_t size, off_t at)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };
 	unsigned waits = 0;
@@ -203,7 +203,7 @@ bool io_is_elf(int fd)
 {
 	char start[4];
 
-	return io_pread_nowait(fd, start, sizeof(start), 0) == sizeof(start) &&
+	return io_pread_bounded(fd, start, sizeof(start), 0) == sizeof(start) &&
 	       memcmp(start, "\177ELF", sizeof(start)) == 0;
 }
 

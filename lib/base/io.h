@@ -31,7 +31,7 @@ ssize_t io_pread(int fd, void *ret, size_t size, uint64_t at);
  * no signal ends the wait; a write() keeps the lock while it reads memory that a file system in user space supplies,
  * for as long as its user likes. Where the kernel or the file system has no such reads, it is pread().
  */
-ssize_t io_pread_nowait(int fd, void *ret, size_t size, off_t at);
+ssize_t io_pread_bounded(int fd, void *ret, size_t size, off_t at);
 
 /*
  * Opens a regular file beneath dirfd for reading, by an untrusted name. The name must be relative and without "..", and

@@ -267,7 +267,7 @@ static int return_without_frame(struct calls *c, uint64_t addr, uint64_t at)
 		return rc < 0 ? rc : push_root(c, at);
 	}
 	/* V8 jumps by returns, within its library and to code that it has compiled. */
-	if (calls_top(c)->function == c->here.region || compiled_region(c->here.region)) {
+	if (calls_top(c)->function == c->here.region || region_is_compiled(c->here.region)) {
 		calls_top(c)->overwritten = true;
 		rc = calls_top(c)->function == c->here.region ? 0 : tail_call(c);
 		c->counts.unexplained++;

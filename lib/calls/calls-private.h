@@ -314,7 +314,7 @@ int calls_gap(struct calls *c, enum gap_kind kind);
 int calls_segment(struct calls *c);
 
 /* compiled.c: returns true if r is code of no known file, which a compiler may have made while the program ran. */
-static inline bool compiled_region(const struct region *r)
+static inline bool region_is_compiled(const struct region *r)
 {
 	return r->kind == REGION_ANON || r->kind == REGION_UNKNOWN;
 }

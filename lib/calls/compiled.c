@@ -28,7 +28,7 @@ static size_t find_interpreter(const struct calls *c, size_t depth, const struct
 	while (i-- > 0) {
 		const struct calls_frame *f = &c->stack[i];
 
-		if (i < depth && !compiled_region(f->function))
+		if (i < depth && !region_is_compiled(f->function))
 			return SIZE_MAX;
 		if (i < depth && f->n_callers) {
 			*ret_interpreter = c->callers[callers - 1].function;
@@ -45,14 +45,14 @@ static bool is_stub(const struct calls *c)
 {
 	return c->successor >= c->called && c->successor - c->called <= STUB_SIZE &&
 	       (c->depth == 1 ||
-		(c->successor - c->called == STUB_SIZE && compiled_region(c->stack[c->depth - 2].function)));
+		(c->successor - c->called == STUB_SIZE && region_is_compiled(c->stack[c->depth - 2].function)));
 }
 
 bool compiled_exits_into(const struct calls *c)
 {
 	const struct region *interpreter, *to = c->here.region;
 
-	return compiled_region(c->stack[c->depth - 1].function) && !compiled_region(to) && is_stub(c) &&
+	return region_is_compiled(c->stack[c->depth - 1].function) && !region_is_compiled(to) && is_stub(c) &&
 	       find_interpreter(c, c->depth, &interpreter) != SIZE_MAX && (!interpreter || interpreter == to);
 }
 
@@ -75,7 +75,7 @@ int compiled_leave(struct calls *c)
 
 int compiled_replace(struct calls *c)
 {
-	if (c->depth == 1 || !compiled_region(c->here.region) || compiled_region(calls_top(c)->function))
+	if (c->depth == 1 || !region_is_compiled(c->here.region) || region_is_compiled(calls_top(c)->function))
 		return 0;
 	return calls_pop(c, LEAVE_UNWOUND);
 }
@@ -84,5 +84,5 @@ bool compiled_calls_back(const struct calls *c)
 {
 	const struct calls_frame *f = &c->stack[c->depth - 1];
 
-	return compiled_region(f->function) && !f->n_callers && f->anchor == ANCHOR_RETURN;
+	return region_is_compiled(f->function) && !f->n_callers && f->anchor == ANCHOR_RETURN;
 }

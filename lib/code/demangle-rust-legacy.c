@@ -30,7 +30,7 @@ static bool print_escape(struct rust_name *r, const char **at, const char *end)
 		return false;
 	for (p = *at + 2; p < end && hex_digit(*p) >= 0 && c < 0x110000; p++)
 		c = c << 4 | (uint32_t)hex_digit(*p);
-	if (p == end || *p != '$' || !rust_is_unicode(c))
+	if (p == end || *p != '$' || !rust_is_printable(c))
 		return false;
 	rust_put_unicode(&r->out, c);
 	*at = p + 1;

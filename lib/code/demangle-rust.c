@@ -93,7 +93,7 @@ static bool decode_punycode(const struct rust_identifier *i, struct buf *to)
 		bias += (BASE - TMIN + 1) * delta / (delta + SKEW);
 		n += index / (n_points + 1);
 		index %= n_points + 1;
-		if (!rust_is_unicode(n) || n_points == PUNYCODE_MAX)
+		if (!rust_is_printable(n) || n_points == PUNYCODE_MAX)
 			return false;
 		memmove(points + index + 1, points + index, (n_points - index) * sizeof(*points));
 		points[index++] = (uint32_t)n;
@@ -458,7 +458,7 @@ static void print_constant(struct rust_name *r, char of, bool negative, uint64_t
 {
 	if (of == 'b' && value <= 1) {
 		rust_print(r, value ? "true" : "false");
-	} else if (of == 'c' && rust_is_unicode(value)) {
+	} else if (of == 'c' && rust_is_printable(value)) {
 		rust_print(r, "'");
 		if (!r->quiet)
 			rust_put_unicode(&r->out, (uint32_t)value);

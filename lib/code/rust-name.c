@@ -30,7 +30,7 @@ void rust_put_unicode(struct buf *b, uint32_t c)
 	buf_u8(b, (uint8_t)(0x80 | (c & 0x3f)));
 }
 
-bool rust_is_unicode(uint64_t c)
+bool rust_is_printable(uint64_t c)
 {
 	return c >= 0x20 && c < 0x110000 && c != 0x7f && (c < 0x80 || c >= 0xa0) && (c < 0xd800 || c >= 0xe000);
 }

@@ -43,7 +43,7 @@ void rust_print_bytes(struct rust_name *r, const char *text, size_t size);
 void rust_print(struct rust_name *r, const char *text);
 
 /* Returns whether c is a Unicode scalar value, and no control character. */
-bool rust_is_unicode(uint64_t c);
+bool rust_is_printable(uint64_t c);
 
 /* Appends a character as UTF-8. */
 void rust_put_unicode(struct buf *b, uint32_t c);

@@ -300,7 +300,7 @@ static int write_snapshot_file(json_object *snapshot, int *ret_fd)
 	return rc;
 }
 
-int decoder_describe(json_object *snapshot, int *ret_fd)
+int decoder_write_description(json_object *snapshot, int *ret_fd)
 {
 	_cleanup_json_ json_object *used = used_members(snapshot);
 

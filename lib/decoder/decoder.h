@@ -159,14 +159,14 @@ struct decoder_start {
 	json_object *options;   /* or NULL */
 	json_object *snapshot;  /* contents of snapshot.json, or NULL */
 	bool tables;            /* the caller caches symbol tables: DECODER_TABLE and DECODER_KEEP may follow */
-	const int *description; /* a file that decoder_describe() wrote, which stands for the snapshot; or NULL */
+	const int *description; /* of decoder_write_description(), which stands for the snapshot; or NULL */
 };
 
 /*
  * Writes the description of a snapshot to a file in memory, which the caller owns. Takes long if the snapshot has many
  * threads. -EMSGSIZE: the description is longer than DECODER_SNAPSHOT_MAX.
  */
-int decoder_describe(json_object *snapshot, int *ret_fd);
+int decoder_write_description(json_object *snapshot, int *ret_fd);
 
 /* Sends the start message. -EMSGSIZE: the description of the snapshot is longer than DECODER_SNAPSHOT_MAX. */
 int decoder_start(int job, const struct decoder_start *start);

@@ -415,8 +415,8 @@ static inline __attribute__((always_inline)) void walk_emit(struct native *e, st
 							  p->instructions };
 			p->instructions += list[block].count;
 			p->last = edge;
-			p->left =
-			    regions->last | (native_fold_is_call(&list[block], edge_is_taken(edge)) ? FOLD_ALWAYS : 0);
+			p->left = regions->last |
+				  (native_fold_always_emits(&list[block], edge_is_taken(edge)) ? FOLD_ALWAYS : 0);
 		}
 		p->ranges += w->n;
 	}

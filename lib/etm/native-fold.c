@@ -79,7 +79,7 @@ uint32_t native_fold_left(struct native *e, uint32_t edge)
 	if (!edge || !has_regions(e) || regions_fit(e) < 0)
 		return FOLD_FRESH;
 	return regions_of(e, block)->last |
-	       (native_fold_is_call(&e->blocks.list[block], edge_is_taken(edge)) ? FOLD_ALWAYS : 0);
+	       (native_fold_always_emits(&e->blocks.list[block], edge_is_taken(edge)) ? FOLD_ALWAYS : 0);
 }
 
 bool native_fold_torn(const struct native *e, uint32_t last, uint64_t address)

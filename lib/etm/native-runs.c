@@ -29,7 +29,7 @@ int native_runs_element(struct native_runs *r, const struct element *e)
 	return pass_on(r, e);
 }
 
-int native_runs_excess(struct native_runs *r, uint64_t *n)
+int native_runs_emit_excess(struct native_runs *r, uint64_t *n)
 {
 	struct element e = { .kind = ELEM_RANGE, .isa = ISA_A64, .several = true, .taken = true };
 	int rc = 0;

@@ -33,7 +33,7 @@ int native_runs_element(struct native_runs *r, const struct element *e);
  * start that have a count and no addresses. Not inline, since its copy of what native_runs_begin() has just stored
  * would be a load wider than the store, which costs more than the rest of native_runs_end().
  */
-int native_runs_excess(struct native_runs *r, uint64_t *n);
+int native_runs_emit_excess(struct native_runs *r, uint64_t *n);
 
 /* Handles an event of a batch, or cycles. at: its place among the batch's calls; event: its number. */
 int native_runs_event(struct native_runs *r, const struct native_batch *b, size_t at, size_t event);
@@ -56,7 +56,7 @@ native_runs_end(struct native_runs *r, const struct basic_block *blocks, uint32_
 {
 	const struct basic_block *b = &blocks[edge_block(edge)];
 	uint64_t n = instructions - r->since;
-	int rc = n > UINT32_MAX ? native_runs_excess(r, &n) : 0;
+	int rc = n > UINT32_MAX ? native_runs_emit_excess(r, &n) : 0;
 
 	r->begun = false;
 	r->ran = true;

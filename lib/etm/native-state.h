@@ -420,7 +420,7 @@ int native_fold_edges(struct native *e);
 #define FOLD_ALWAYS (1u << 31)
 
 /* Returns whether the edge always emits a struct native_call: it is a call with link, or a return of any kind. */
-static inline bool native_fold_is_call(const struct basic_block *b, bool taken)
+static inline bool native_fold_always_emits(const struct basic_block *b, bool taken)
 {
 	return taken && (b->sub == SUB_LINK || b->sub == SUB_RET || b->sub == SUB_ERET);
 }

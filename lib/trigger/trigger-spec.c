@@ -468,7 +468,7 @@ void trigger_condition_text(const struct trigger_condition *c, struct buf *ret)
 	buf_u8(ret, 0);
 }
 
-void trigger_spec_conditions(const struct trigger_spec *s, struct buf *ret)
+void trigger_spec_append_text(const struct trigger_spec *s, struct buf *ret)
 {
 	for (unsigned i = 0; i < trigger_spec_count(s); i++) {
 		if (i)

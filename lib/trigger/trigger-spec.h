@@ -84,7 +84,7 @@ int trigger_spec_check(const struct trigger_spec *s, struct reason *why);
 int trigger_spec_parse(const char *text, struct trigger_spec *ret, struct reason *why);
 
 /* Append the text of all conditions, and of the rules, each followed by a NUL. Parsed, they give the same spec. */
-void trigger_spec_conditions(const struct trigger_spec *s, struct buf *ret);
+void trigger_spec_append_text(const struct trigger_spec *s, struct buf *ret);
 void trigger_spec_rules(const struct trigger_spec *s, struct buf *ret);
 
 /* Appends the text of one condition, followed by a NUL. */
@@ -108,7 +108,7 @@ static inline bool trigger_spec_timed(const struct trigger_spec *s)
 }
 
 /* True for the events whose place in the code is found by symbols: function and line. */
-static inline bool trigger_condition_named(const struct trigger_condition *c)
+static inline bool trigger_condition_needs_symbols(const struct trigger_condition *c)
 {
 	return c->event == TRIGGER_FUNCTION || c->event == TRIGGER_LINE;
 }

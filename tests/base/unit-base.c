@@ -456,15 +456,15 @@ static void test_pread_nowait(void)
 	CHECK_EQ(io_write(fd, bytes, sizeof(bytes) - 7), 0);
 	CHECK_EQ(fsync(fd), 0);
 	CHECK_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
-	CHECK_EQ(io_pread_nowait(fd, got, 100, sizeof(bytes) - 50), 43);
+	CHECK_EQ(io_pread_bounded(fd, got, 100, sizeof(bytes) - 50), 43);
 	CHECK_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
 	CHECK_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM), 0);
 	CHECK_EQ(pread(fd, got, 1, 0), 1);
-	CHECK_EQ(io_pread_nowait(fd, got, sizeof(got), 0), sizeof(bytes) - 7);
+	CHECK_EQ(io_pread_bounded(fd, got, sizeof(got), 0), sizeof(bytes) - 7);
 	CHECK(memcmp(got, bytes, sizeof(bytes) - 7) == 0);
-	CHECK_EQ(io_pread_nowait(fd, got, 1, sizeof(bytes)), 0);
+	CHECK_EQ(io_pread_bounded(fd, got, 1, sizeof(bytes)), 0);
 	close(fd);
-	CHECK_EQ(io_pread_nowait(fd, got, 1, 0), -EBADF);
+	CHECK_EQ(io_pread_bounded(fd, got, 1, 0), -EBADF);
 }
 
 static void test_reason(void)

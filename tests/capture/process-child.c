@@ -159,7 +159,7 @@ void child_scan(struct child *c)
 		uint64_t now = clock_now();
 
 		child_drain(c);
-		process_watch(&c->process, now);
+		process_scan_limited(&c->process, now);
 	}
 }
 

@@ -16,7 +16,7 @@ static unsigned followed(struct perf_target *s, unsigned n)
 	unsigned followed = 0;
 
 	while (n--)
-		followed += perf_share_follows(s);
+		followed += perf_share_count_record(s);
 	return followed;
 }
 

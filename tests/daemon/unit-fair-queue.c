@@ -60,7 +60,7 @@ static void test_put_back(void)
 		fair_queue_charge(&q, &bert[n], 7);
 	}
 	CHECK(fair_queue_pop(&q) == NULL && !fair_queue_empty(&q));
-	fair_queue_release(&q);
+	fair_queue_resume(&q);
 	for (int n = 0; n < 3; n++) {
 		CHECK(fair_queue_pop(&q) == &anna[n]);
 		fair_queue_charge(&q, &anna[n], 7);

@@ -307,7 +307,7 @@ static void test_many_threads(bool described)
 	json_add(snapshot, "intervals", intervals);
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	if (described) {
-		CHECK_EQ(decoder_describe(snapshot, &description), 0);
+		CHECK_EQ(decoder_write_description(snapshot, &description), 0);
 		start.snapshot = NULL;
 		start.description = &description;
 	}

@@ -255,7 +255,7 @@ static void both(int fd)
 	fuzz_require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
 	if (decoder_start(pair[1], &s) == 0)
 		start(pair[0]);
-	fuzz_require(decoder_describe(o, &description) == 0);
+	fuzz_require(decoder_write_description(o, &description) == 0);
 	s.description = &description;
 	s.code_fd = 0;
 	if (decoder_start(pair[1], &s) == 0)

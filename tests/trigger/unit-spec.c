@@ -15,7 +15,7 @@ static const char *again(const char *text)
 		snprintf(result, sizeof(result), "error: %s", why.text);
 		return result;
 	}
-	trigger_spec_conditions(&spec, &condition);
+	trigger_spec_append_text(&spec, &condition);
 	trigger_spec_rules(&spec, &rules);
 	snprintf(result, sizeof(result), "%s|%s", (const char *)condition.data, (const char *)rules.data);
 	return result;

@@ -387,7 +387,7 @@ static int copy_log(const struct emu_source *s, size_t limit, struct capture_cop
 	return rc;
 }
 
-int emu_copy_unit(const struct emu_source *s, struct capture_copy *c)
+int emu_describe_unit(const struct emu_source *s, struct capture_copy *c)
 {
 	const struct emu_regs *r = &s->regs;
 
@@ -414,7 +414,7 @@ int emu_copy(struct capture_source *source, bool alive, const struct capture_lim
 		return -ENOMEM;
 	c->jitdump.fd = -1;
 	c->missing.limit = CAPTURE_MISSING_MAX;
-	rc = emu_copy_unit(s, c);
+	rc = emu_describe_unit(s, c);
 	if (rc == 0)
 		rc = copy_threads(s, alive, limits, c);
 	if (rc == 0)

@@ -245,7 +245,7 @@ static int drain_into(const struct emu_source *s, struct capture_positions *p, s
 	emu_read_changing(s, &h);
 	c->log_size = MIN(atomic_load(&h.log_head), s->log_size);
 	c->threads = calloc(s->n_rings, sizeof(*c->threads));
-	rc = c->threads ? emu_copy_unit(s, c) : -ENOMEM;
+	rc = c->threads ? emu_describe_unit(s, c) : -ENOMEM;
 	if (rc == 0 && drain->live)
 		rc = drain_log(s, p, drain, c);
 	return rc < 0 || drain->more ? rc : drain_slots(s, slots, p, drain, c);

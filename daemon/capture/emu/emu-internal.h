@@ -89,7 +89,7 @@ uint8_t *emu_map_memory(size_t size);
  * Sets cpus and pmu_type of a copy: one trace unit stands for all threads, which never share a stream, and the type is
  * a placeholder, since there is no PMU. -ENOMEM.
  */
-int emu_copy_unit(const struct emu_source *s, struct capture_copy *c);
+int emu_describe_unit(const struct emu_source *s, struct capture_copy *c);
 
 /* Returns the time on the virtual clock that is ahead of all others: the one with the least lag. */
 uint64_t emu_virtual_time(const struct emu_source *s, const struct slot_state *slots, uint64_t monotonic);

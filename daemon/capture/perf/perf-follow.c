@@ -42,7 +42,7 @@ bool perf_target_follows(struct perf_target *s, const struct perf_record *r)
 {
 	bool name = r->type == PERF_RECORD_COMM && !(r->misc & PERF_RECORD_MISC_COMM_EXEC);
 
-	if ((r->type != PERF_RECORD_MMAP2 && !name) || perf_share_follows(s))
+	if ((r->type != PERF_RECORD_MMAP2 && !name) || perf_share_count_record(s))
 		return true;
 	if (!name && !s->flooded_since)
 		s->flooded_since = MAX(sideband_now(s->m->sideband), 1);

@@ -150,7 +150,7 @@ void perf_machine_name_holders(const struct perf_machine *m, const struct plan *
 void perf_target_close(struct perf_target *s);
 
 /* Opens events on CPUs that are new; closes the target if the process makes the calls for that wait. */
-void perf_target_extend(struct perf_target *s);
+void perf_target_add_cpus(struct perf_target *s);
 
 /* Checks the owner again if the process has executed a program. */
 void perf_target_check_owner(struct perf_target *s);
@@ -226,7 +226,7 @@ bool perf_share_rests(const struct perf_target *s);
 void perf_share_worked(struct perf_target *s, uint64_t begun);
 
 /* Counts a record that a program can cause at will. False: its account has more in PERF_DRAIN_MS than csightd folds. */
-bool perf_share_follows(struct perf_target *s);
+bool perf_share_count_record(struct perf_target *s);
 /* Returns the bytes of the rings and of the replay log that the target has of its own. */
 uint64_t perf_share_memory(const struct perf_target *s);
 

@@ -105,7 +105,7 @@ void perf_share_worked(struct perf_target *s, uint64_t begun)
 		a->rest_until = MAX(a->rest_until, now) + REST * (now - begun);
 }
 
-bool perf_share_follows(struct perf_target *s)
+bool perf_share_count_record(struct perf_target *s)
 {
 	struct perf_account *a = find_or_add_account(s);
 

@@ -303,7 +303,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	return s->lost ? -EACCES : 0;
 }
 
-void perf_target_extend(struct perf_target *s)
+void perf_target_add_cpus(struct perf_target *s)
 {
 	grid_extend(&s->grid, s->pid, s->filter, s->m->poll_fd, NULL);
 	if (!s->grid.stuck)

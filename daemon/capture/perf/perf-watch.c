@@ -110,7 +110,7 @@ static void close_slot(struct perf_target *s, uint32_t slot)
 		count_hits(s, slot, watch_events_unread(is->events));
 	if (is->events && s->watch->list.watches[slot].kind == EMU_WATCH_OFF_CPU)
 		s->watch->n_switches--;
-	is->events = s->grid.stuck ? watch_events_free_apart(is->events) : watch_events_free(is->events);
+	is->events = s->grid.stuck ? watch_events_free_in_thread(is->events) : watch_events_free(is->events);
 	is->rests_since = is->n_in_window = 0;
 	free(is->lengths);
 	is->lengths = NULL;

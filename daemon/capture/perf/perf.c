@@ -441,7 +441,7 @@ static void update_cpus(struct perf_machine *m)
 		for (s = TAILQ_FIRST(&m->sources); s; s = next) {
 			next = TAILQ_NEXT(s, link);
 			if (s->armed && !s->shared && !s->lost && !s->thread_table.ended)
-				perf_target_extend(s);
+				perf_target_add_cpus(s);
 		}
 	}
 	snprintf(m->online, sizeof(m->online), "%s", online);
@@ -522,7 +522,7 @@ static bool watch_process(struct perf_target *s, uint64_t now)
 	if (perf_share_rests(s)) {
 		process_confirm(s->process, now);
 	} else {
-		read = process_watch(&s->process, now);
+		read = process_scan_limited(&s->process, now);
 		perf_share_worked(s, begun);
 	}
 	if (!s->process)

@@ -328,7 +328,7 @@ static void *free_events(void *data)
 	return watch_events_free(data);
 }
 
-struct watch_events *watch_events_free_apart(struct watch_events *e)
+struct watch_events *watch_events_free_in_thread(struct watch_events *e)
 {
 	pthread_t thread;
 

@@ -38,7 +38,7 @@ int watch_events_open(const struct watch_opening *o, struct watch_specs *specs, 
 		      struct reason *why);
 struct watch_events *watch_events_free(struct watch_events *e);
 /* Frees e in a thread of its own, as closing may block forever; returns NULL. Without a thread, events stay open. */
-struct watch_events *watch_events_free_apart(struct watch_events *e);
+struct watch_events *watch_events_free_in_thread(struct watch_events *e);
 void watch_events_enable(struct watch_events *e, bool enabled);
 
 /* Returns the number of events that are open. */

@@ -74,7 +74,7 @@ void process_add(struct process_code *p, const struct process_map *m, enum proce
  * process-maps.c: before a scan, if records were dropped since the last one: makes room in the history, and records
  * that all mappings are unknown from the first dropped record up to now_ns.
  */
-void process_add_dropped(struct process_code *p, uint64_t now_ns);
+void process_note_dropped(struct process_code *p, uint64_t now_ns);
 
 /* process-maps.c: forgets all records: what was mapped before this time is unknown. The next scan finds what is. */
 void process_start_over(struct process_code *p, uint64_t time);

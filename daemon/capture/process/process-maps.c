@@ -239,7 +239,7 @@ void process_note_lost_records(struct process_code *p, uint64_t since_ns, uint64
 	note_unknown(p, since_ns, now_ns);
 }
 
-void process_add_dropped(struct process_code *p, uint64_t now)
+void process_note_dropped(struct process_code *p, uint64_t now)
 {
 	uint64_t since = p->dropped_ns;
 

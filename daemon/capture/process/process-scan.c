@@ -471,7 +471,7 @@ int process_scan_now(struct process_code *p, uint64_t now)
 	if (p->closed)
 		return 0;
 	p->leaderless = rc == -EAGAIN;
-	process_add_dropped(p, now);
+	process_note_dropped(p, now);
 	if (rc == 0)
 		rc = scan_all(&l);
 	if (rc == 0)

@@ -116,7 +116,7 @@ void process_confirm(struct process_code *p, uint64_t now_ns)
 		code_history_confirm(p->history, now_ns);
 }
 
-bool process_watch(struct process_code **p, uint64_t now_ns)
+bool process_scan_limited(struct process_code **p, uint64_t now_ns)
 {
 	uint64_t begun = clock_ns();
 	bool read;

@@ -9,8 +9,8 @@
  * for new records, since a record that arrived during the scan invalidates bytes that were read too late;
  * process_write_log(). Bytes that were read hold from the last record that made their memory executable. If that is
  * unknown (memory that is writable and executable at once, or through another mapping), the log marks the range as
- * "//unknown", and the decoder has no image there. Between snapshots, process_watch() after each round of records saves
- * code before it is overwritten.
+ * "//unknown", and the decoder has no image there. Between snapshots, process_scan_limited() after each round of
+ * records saves code before it is overwritten.
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_PROCESS_H
 #define CSIGHT_DAEMON_CAPTURE_PROCESS_H
@@ -83,7 +83,7 @@ bool process_scan(struct process_code **p, uint64_t now_ns);
  * Scans between snapshots; returns as process_scan(). Skips the scan if scans would take more than a small share of the
  * time, as for a process that changes its mappings all the time.
  */
-bool process_watch(struct process_code **p, uint64_t now_ns);
+bool process_scan_limited(struct process_code **p, uint64_t now_ns);
 
 /* In place of a scan: what was read before holds, if no record up to now contradicts it. */
 void process_confirm(struct process_code *p, uint64_t now_ns);
