@@ -41,6 +41,7 @@ struct thing {
 
 static TAILQ_HEAD(thing_list, thing) things = TAILQ_HEAD_INITIALIZER(things);
 static uint64_t backlog_total;
+static bool unclaimed; /* a client has listed things, and has not sent KEEPER_CLAIMED */
 
 static void close_thing(struct thing *t)
 {
@@ -193,10 +194,14 @@ static int serve_request(int client, const struct keeper_message *m, int *fd)
 		close_things(m);
 		break;
 	case KEEPER_LIST:
+		unclaimed = true;
 		rc = list_group(client, m->group);
 		break;
 	case KEEPER_GROUPS:
 		rc = list_groups(client);
+		break;
+	case KEEPER_CLAIMED:
+		unclaimed = false;
 		break;
 	default:
 		reply.rc = -EPROTONOSUPPORT;
@@ -256,7 +261,9 @@ static bool is_permitted(int client)
 static int accept_client(int listener, int client)
 {
 	const struct timeval limit = { SEND_SECONDS, 0 };
-	const struct keeper_message greeting = { .version = KEEPER_VERSION, .rc = client >= 0 ? -EBUSY : 0 };
+	const struct keeper_message greeting = { .version = KEEPER_VERSION,
+						 .rc = client >= 0 ? -EBUSY : 0,
+						 .more = unclaimed && !TAILQ_EMPTY(&things) };
 	_cleanup_close_ int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
 	if (fd < 0 || !is_permitted(fd) || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0)

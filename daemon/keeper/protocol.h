@@ -2,7 +2,8 @@
 /*
  * The requests of csightd to csight-keeper: one message each way on a SOCK_SEQPACKET socket, with at most one
  * descriptor. A thing is a descriptor that the keeper keeps, with its ring if that is mapped. csightd identifies it by
- * a group (a target), a kind and a number, which the keeper does not interpret.
+ * a group (a target), a kind and a number, which the keeper does not interpret. The greeting has `more` if an earlier
+ * client has listed things and ended before KEEPER_CLAIMED: records that it read may be lost.
  */
 #ifndef CSIGHT_DAEMON_KEEPER_PROTOCOL_H
 #define CSIGHT_DAEMON_KEEPER_PROTOCOL_H
@@ -18,6 +19,7 @@ enum keeper_op {
 	KEEPER_CLOSE,    /* close one thing, or, with the kind KEEPER_ALL, its group */
 	KEEPER_LIST,     /* list a group: an answer with a descriptor for each thing, then one without `more` */
 	KEEPER_GROUPS,   /* list all groups: an answer for each, then one without `more` */
+	KEEPER_CLAIMED,  /* what the client has listed and read is in its logs, or not needed */
 };
 
 enum keeper_kind {
@@ -34,9 +36,9 @@ struct keeper_message {
 	uint32_t kind, number;
 	int32_t pid, cpu;
 	uint64_t data_size, aux_size;
-	uint64_t position;              /* of a backlog's first byte, among all bytes ever written to the ring */
-	int32_t rc;                     /* in answers: 0 or negative errno */
-	uint32_t more;                  /* also in a request to hold: nothing has this name yet */
+	uint64_t position; /* of a backlog's first byte, among all bytes ever written to the ring */
+	int32_t rc;        /* in answers: 0 or negative errno */
+	uint32_t more;     /* in a request to hold: nothing has this name yet; in the greeting: see KEEPER_CLAIMED */
 	uint8_t attr[KEEPER_ATTR_SIZE]; /* struct perf_event_attr, whose member size has its size */
 };
 

@@ -58,6 +58,9 @@ static void forget(struct registers *r, uint32_t op)
 	r->known &= ~(1u << (op & 31));
 	if ((op & 0x0a000000) == 0x08000000)
 		r->known &= ~(1u << (op >> 10 & 31) | 1u << (op >> 5 & 31));
+	/* The status of an exclusive store; the one or two registers that a compare and swap compares. */
+	if ((op & 0x3f000000) == 0x08000000)
+		r->known &= ~(3u << (op >> 16 & 31));
 	if (is_branch(op))
 		r->known = 0;
 }

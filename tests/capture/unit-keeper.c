@@ -10,8 +10,9 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "daemon/capture/perf/replay-log.h"
+#include "daemon/capture/perf/backlog.h"
 #include "daemon/capture/perf/keeper-client.h"
+#include "daemon/capture/perf/replay-log.h"
 #include "daemon/capture/perf/sideband.h"
 #include "lib/base/util.h"
 #include "tests/unit.h"
@@ -313,13 +314,73 @@ static void test_things(void)
 	close(fd);
 }
 
+static bool misses_records(void)
+{
+	struct keeper_client *k = connected();
+	bool misses = k && keeper_client_misses_records(k);
+
+	keeper_client_free(k);
+	return misses;
+}
+
+/* Each client reads what the one before it left, and ends before it has claimed that; the last one claims it. */
+static void test_claims(void)
+{
+	const struct kept_name name = { 7, KEEPER_FILE, 0 };
+	struct keeper_client *k = connected();
+	int fd = memfd_create("x", MFD_CLOEXEC);
+
+	CHECK_EQ(keeper_client_hold(k, &name, fd), 0);
+	keeper_client_free(k);
+	CHECK(!misses_records());
+	k = connected();
+	CHECK_EQ(things_of(k, 7), 1);
+	keeper_client_free(k);
+	CHECK(misses_records());
+	k = connected();
+	CHECK(keeper_client_misses_records(k));
+	CHECK_EQ(things_of(k, 7), 1);
+	keeper_client_claimed(k);
+	keeper_client_free(k);
+	CHECK(!misses_records());
+	/* Where nothing is left, nothing is missed. */
+	k = connected();
+	CHECK_EQ(things_of(k, 7), 1);
+	keeper_client_close(k, &name);
+	keeper_client_free(k);
+	CHECK(!misses_records());
+	close(fd);
+}
+
+/* The records that were read last end where the ring begins, unless another client had those in between. */
+static void test_lost_backlog(void)
+{
+	struct perf_event_mmap_page page = { 0 };
+	struct aux_buffer ring;
+	struct backlog_list none = { 0 };
+	struct buf scratch = { 0 };
+
+	aux_init(&ring, 0, 4096, 0x10);
+	ring.ring.page = &page;
+	ring.replayed = ring.ring.position = 512;
+	backlog_read_all(&none, &ring, 1, &scratch);
+	CHECK_EQ(ring.lost, 0);
+	ring.ring.position = 1024;
+	backlog_read_all(&none, &ring, 1, &scratch);
+	CHECK_EQ(ring.lost, 1);
+	CHECK_EQ(ring.ring.position, 1024);
+	backlog_done(&none);
+}
+
 int main(void)
 {
 	const char *tmp = getenv("TMPDIR");
 
 	snprintf(path, sizeof(path), "%s/csight-keeper-test.%d", tmp ? tmp : "/tmp", (int)getpid());
 	test_log();
+	test_lost_backlog();
 	start_keeper("60");
+	test_claims();
 	test_sideband();
 	test_second_keeper();
 	test_things();

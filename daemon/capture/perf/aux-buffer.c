@@ -182,6 +182,14 @@ static void fold_id(struct aux_buffer *a, const struct perf_record *r)
 	a->has_id = true;
 }
 
+void aux_note_lost(struct aux_buffer *a, uint64_t n)
+{
+	a->lost += n;
+	run_watch_forget(&a->watch);
+	if (a->threads)
+		thread_table_lost_switches(a->threads, a->newest);
+}
+
 void aux_fold(struct aux_buffer *a, const struct perf_record *r)
 {
 	switch (r->type) {
@@ -203,10 +211,7 @@ void aux_fold(struct aux_buffer *a, const struct perf_record *r)
 		fold_switch(a, r);
 		break;
 	case PERF_RECORD_LOST:
-		a->lost += perf_record_lost(r);
-		run_watch_forget(&a->watch);
-		if (a->threads)
-			thread_table_lost_switches(a->threads, a->newest);
+		aux_note_lost(a, perf_record_lost(r));
 		break;
 	}
 	a->newest = MAX(a->newest, r->origin.time);
@@ -235,8 +240,7 @@ void aux_drain(struct aux_buffer *a, struct buf *scratch)
 	buf_clear(scratch);
 	if (perf_ring_read(&a->ring, scratch) < 0) {
 		a->strange = true;
-		a->lost++;
-		run_watch_forget(&a->watch);
+		aux_note_lost(a, 1);
 	}
 	if (a->log && scratch->size && !buf_error(scratch))
 		replay_log_add(a->log, a->number, a->ring.position, scratch->data, scratch->size);

@@ -73,6 +73,9 @@ void aux_fold(struct aux_buffer *a, const struct perf_record *r);
 /* Tracing did not start, or stopped, at that time. */
 void aux_note_failure(struct aux_buffer *a, uint64_t since);
 
+/* Records of the data ring were lost behind the newest one that was added. */
+void aux_note_lost(struct aux_buffer *a, uint64_t n);
+
 /* Adds consecutive records of the data ring. */
 void aux_fold_all(struct aux_buffer *a, const uint8_t *records, size_t size);
 

@@ -24,7 +24,7 @@ static void read_one(struct aux_buffer *a, const struct backlog *b, struct buf *
 	to = buf_reserve(scratch, size);
 	/* A gap in the records is a gap in the ring. */
 	if (!to || b->from > MAX(a->replayed, a->ring.position) || io_pread(b->fd, to, size, skip) != (ssize_t)size) {
-		a->lost++;
+		aux_note_lost(a, 1);
 		return;
 	}
 	if (a->log)
@@ -41,9 +41,14 @@ void backlog_read_all(struct backlog_list *b, struct aux_buffer *rings, size_t n
 		closep(&b->list[i].fd);
 	}
 	b->n = 0;
-	for (size_t n = 0; n < n_rings; n++)
-		if (rings[n].ring.page)
-			rings[n].ring.position = MAX(rings[n].ring.position, rings[n].replayed);
+	for (size_t n = 0; n < n_rings; n++) {
+		if (!rings[n].ring.page)
+			continue;
+		/* Another daemon had this ring's backlog, and ended before its records were in the log. */
+		if (rings[n].ring.position > rings[n].replayed)
+			aux_note_lost(&rings[n], 1);
+		rings[n].ring.position = MAX(rings[n].ring.position, rings[n].replayed);
+	}
 }
 
 void backlog_done(struct backlog_list *b)

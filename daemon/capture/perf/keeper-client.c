@@ -15,6 +15,7 @@ enum { ANSWER_SECONDS = 10, GREETING_SECONDS = 1 };
 
 struct keeper_client {
 	int fd;
+	bool misses_records;
 };
 
 void keeper_client_leave(struct keeper_client *k)
@@ -126,6 +127,8 @@ static int connect_within(struct keeper_client *k, const char *path, time_t seco
 		rc = -errno;
 	if (rc < 0)
 		keeper_client_leave(k);
+	else
+		k->misses_records = greeting.more;
 	return rc;
 }
 
@@ -217,6 +220,19 @@ int keeper_client_list(struct keeper_client *k, uint64_t group, kept_thing_fn fn
 	const struct keeper_message m = message_of(KEEPER_LIST, &(struct kept_name){ .group = group });
 
 	return call_each(k, &m, fn, data);
+}
+
+bool keeper_client_misses_records(const struct keeper_client *k)
+{
+	return k->misses_records;
+}
+
+void keeper_client_claimed(struct keeper_client *k)
+{
+	const struct keeper_message m = message_of(KEEPER_CLAIMED, &(struct kept_name){ 0 });
+
+	if (keeper_client_is_connected(k))
+		call(k, &m, -1, NULL);
 }
 
 int keeper_client_groups(struct keeper_client *k, kept_thing_fn fn, void *data)

@@ -57,6 +57,12 @@ void keeper_client_close(struct keeper_client *k, const struct kept_name *name);
 typedef int (*kept_thing_fn)(void *data, const struct keeper_message *m, int fd);
 int keeper_client_list(struct keeper_client *k, uint64_t group, kept_thing_fn fn, void *data);
 
+/* An earlier daemon took things from the keeper, and ended before it claimed them: records that it read may be lost. */
+bool keeper_client_misses_records(const struct keeper_client *k);
+
+/* What was listed and read is in the logs, or not needed. */
+void keeper_client_claimed(struct keeper_client *k);
+
 /* Calls fn for each group, with fd -1. */
 int keeper_client_groups(struct keeper_client *k, kept_thing_fn fn, void *data);
 

@@ -106,6 +106,7 @@ struct perf_machine {
 	uint64_t next_keeper, claim_until; /* CLOCK_MONOTONIC */
 	TAILQ_HEAD(, perf_kept) kept;      /* not taken by a target yet */
 	bool arena_kept;                   /* the arena of an earlier daemon is not taken yet */
+	bool claiming;                     /* the keeper does not know yet that all was taken */
 	struct kernel_code *kernel;
 	struct sideband *sideband;
 	struct process_table *process_table; /* if everything is traced at all times, else NULL */

@@ -104,6 +104,11 @@ static int discard(struct perf_machine *m)
 	return rc;
 }
 
+static bool has_unclaimed(const struct perf_machine *m)
+{
+	return !TAILQ_EMPTY(&m->kept) || m->arena_kept;
+}
+
 static int hold_target(struct perf_target *s)
 {
 	int rc;
@@ -163,7 +168,8 @@ void perf_keep_connect(struct perf_machine *m)
 		return;
 	}
 	m->claim_until = now + CLAIM_NS;
-	if (!TAILQ_EMPTY(&m->kept) || m->arena_kept)
+	m->claiming = true;
+	if (has_unclaimed(m))
 		perf_machine_open_sideband(m, NULL);
 }
 
@@ -174,13 +180,11 @@ static void discard_arena(struct perf_machine *m)
 	m->arena_kept = false;
 }
 
-void perf_keep_maintain(struct perf_machine *m)
+/* Closes what no target has claimed. */
+static void end_claims(struct perf_machine *m)
 {
 	struct perf_kept *k;
 
-	perf_keep_connect(m);
-	if (!m->claim_until || now_ns(CLOCK_MONOTONIC) < m->claim_until)
-		return;
 	m->claim_until = 0;
 	while ((k = TAILQ_FIRST(&m->kept))) {
 		keeper_client_close(m->keeper, &(struct kept_name){ .group = k->group });
@@ -189,6 +193,17 @@ void perf_keep_maintain(struct perf_machine *m)
 	discard_arena(m);
 	sideband_drop_kept(m->sideband);
 	perf_machine_open_sideband(m, NULL);
+}
+
+void perf_keep_maintain(struct perf_machine *m)
+{
+	perf_keep_connect(m);
+	if (m->claim_until && now_ns(CLOCK_MONOTONIC) >= m->claim_until)
+		end_claims(m);
+	if (m->claiming && !has_unclaimed(m)) {
+		m->claiming = false;
+		keeper_client_claimed(m->keeper);
+	}
 }
 
 bool perf_keep_wants(const struct perf_machine *m, uint32_t pid)
@@ -532,11 +547,18 @@ uint64_t perf_keep_recorded_since(const struct perf_target *s)
 	return first;
 }
 
-/* The sideband passes on a record again if the earlier daemon has folded, but not released it. */
+/*
+ * The sideband passes on a record again if the earlier daemon has folded, but not released it. A daemon in between may
+ * have read records, and ended before this target was armed again.
+ */
 static void fold_collected(struct perf_target *s, struct perf_kept *k)
 {
+	bool incomplete =
+	    buf_error(&k->records) || !sideband_was_kept(s->m->sideband) || keeper_client_misses_records(s->m->keeper);
 	const uint8_t *at = k->records.data;
 
+	if (incomplete)
+		thread_table_lost_switches(&s->thread_table, s->replayed);
 	for (size_t left = k->records.size; left;) {
 		struct perf_record r;
 		int size = perf_record_parse(at, left, &r);
@@ -554,7 +576,7 @@ static void fold_collected(struct perf_target *s, struct perf_kept *k)
 	}
 	if (k->switches_lost)
 		thread_table_lost_switches(&s->thread_table, k->switches_lost);
-	if (buf_error(&k->records) || !sideband_was_kept(s->m->sideband))
+	if (incomplete)
 		perf_target_rescan(s, s->replayed);
 }
 
