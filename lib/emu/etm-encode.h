@@ -126,20 +126,22 @@ static inline void etm_push(struct etm *e, uint64_t address)
 		e->depth++;
 }
 
-/* Emits a taken direct branch, or an ISB; link is the address after a branch with link, else 0. */
-static inline void etm_direct(struct etm *e, uint64_t target, uint64_t link)
+/*
+ * Emits a taken direct branch, or an ISB, without branch broadcast, which needs the target; link is the address after a
+ * branch with link, else 0.
+ */
+static inline void etm_branch(struct etm *e, uint64_t link)
 {
 	etm_atom(e, true);
 	if (link)
 		etm_push(e, link);
-	if (__builtin_expect(e->broadcast, 0))
-		etm_address(e, target);
 }
 
-/* Emits a taken direct branch without branch broadcast, which needs the target. */
-static inline void etm_branch(struct etm *e, uint64_t link)
+static inline void etm_direct(struct etm *e, uint64_t target, uint64_t link)
 {
-	etm_direct(e, 0, link);
+	etm_branch(e, link);
+	if (e->broadcast)
+		etm_address(e, target);
 }
 
 /* Emits a taken indirect branch to target. */

@@ -70,12 +70,20 @@ uint64_t tracing_code_time(bool replaces)
 	return atomic_load(&tracing.code_replaced);
 }
 
-/* Updates the fields that the daemon may read at any time. */
-static inline void publish(struct traced_thread *t, unsigned vcpu)
+/* Updates the fields that the daemon may read at any time, but for the truth log. */
+static inline void publish_stream(const struct traced_thread *t)
 {
-	atomic_store_explicit(&t->slot->instructions, t->instructions, memory_order_relaxed);
-	atomic_store_explicit(&t->slot->head, t->etm.head, memory_order_release);
-	atomic_store_explicit(&t->slot->pending, etm_pending(&t->etm), memory_order_release);
+	struct emu_slot *slot = t->slot;
+	uint64_t head = t->etm.head, pending = etm_pending(&t->etm);
+
+	atomic_store_explicit(&slot->instructions, t->instructions, memory_order_relaxed);
+	atomic_store_explicit(&slot->head, head, memory_order_release);
+	atomic_store_explicit(&slot->pending, pending, memory_order_release);
+}
+
+static inline void publish(const struct traced_thread *t, unsigned vcpu)
+{
+	publish_stream(t);
 	if (tracing.truth)
 		atomic_store_explicit(&t->slot->truth, truth_count(vcpu) - t->tail, memory_order_release);
 }
@@ -235,25 +243,33 @@ static void trace_begin(struct traced_thread *t, uint64_t address)
 /*
  * Emits the packets of a block that ran to its end and continued at next. Returns false, without any effect, if the
  * block cannot lead there. It is inlined, so that the branch predictor sees a separate set of branches for each caller.
+ * simple: is_simple() is true, so that nothing calls another function.
  */
 static inline __attribute__((always_inline)) bool retire(struct traced_thread *t, const struct traced_block *b,
-							 uint64_t next)
+							 uint64_t next, bool simple)
 {
+	uint64_t link = b->link ? b->end : 0;
+
 	if (b->kind <= A64_CONDITIONAL && b->kind != A64_PLAIN) {
 		bool taken = next == b->target;
 
 		if (!taken && (b->kind == A64_BRANCH || next != b->end))
 			return false;
-		if (taken)
-			etm_direct(&t->etm, next, b->link ? b->end : 0);
-		else
+		if (!taken)
 			etm_atom(&t->etm, false);
-	} else if (b->kind == A64_INDIRECT) {
-		etm_indirect(&t->etm, next, b->link ? b->end : 0);
+		else if (simple)
+			etm_branch(&t->etm, link);
+		else
+			etm_direct(&t->etm, next, link);
+	} else if (!simple && b->kind == A64_INDIRECT) {
+		etm_indirect(&t->etm, next, link);
 	} else if (next != b->end) {
 		return false;
 	} else if (b->kind == A64_ISB) {
-		etm_direct(&t->etm, next, 0);
+		if (simple)
+			etm_branch(&t->etm, 0);
+		else
+			etm_direct(&t->etm, next, 0);
 	} else {
 		t->instructions += b->count;
 		t->tail += b->count;
@@ -261,14 +277,19 @@ static inline __attribute__((always_inline)) bool retire(struct traced_thread *t
 	}
 	t->instructions += b->count;
 	t->tail = 0;
-	if (__builtin_expect(t->etm.cycles, 0))
+	if (!simple && t->etm.cycles)
 		etm_cycles(&t->etm, t->instructions);
 	return true;
 }
 
+static inline bool is_simple(const struct traced_thread *t, const struct traced_block *b)
+{
+	return b->kind != A64_INDIRECT && !(t->etm.broadcast | t->etm.cycles);
+}
+
 bool tracing_retire(struct traced_thread *t, const struct traced_block *b, uint64_t next)
 {
-	return retire(t, b, next);
+	return retire(t, b, next, false);
 }
 
 enum etm_exception tracing_exception_of(const struct delivery *d, bool fetched)
@@ -307,7 +328,7 @@ static void emit_interruption(struct traced_thread *t, uint64_t pc)
 	inside = d.fault && d.pc >= b->start && d.pc < b->end;
 	if (inside) {
 		t->instructions += (d.pc - b->start) / 4;
-	} else if (!retire(t, b, d.pc)) {
+	} else if (!tracing_retire(t, b, d.pc)) {
 		return;
 	}
 	tracing_end_in_exception(t, tracing_exception_of(&d, inside), d.pc);
@@ -349,7 +370,7 @@ static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const stru
 		bool known = t->last->kind != A64_INDIRECT || !signals_maybe(b->start) ||
 			     !signals_delivered(tracing.base, b->start, &(struct delivery){ 0 });
 
-		if (!known || !retire(t, t->last, b->start)) {
+		if (!known || !tracing_retire(t, t->last, b->start)) {
 			emit_interruption(t, b->start);
 			t->last = NULL;
 		}
@@ -378,6 +399,53 @@ static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const stru
 	publish(t, vcpu);
 }
 
+static void end_period(struct traced_thread *t, unsigned vcpu, const struct traced_block *b)
+{
+	if (is_full(t)) {
+		stop(t, vcpu);
+		t->untraced = b;
+	} else {
+		between_blocks(t, b->start);
+	}
+}
+
+/* The end of begin_block(), where it is rarely more than publish_stream(). */
+static __attribute__((noinline)) void end_begin(struct traced_thread *t, unsigned vcpu, const struct traced_block *last,
+						const struct traced_block *b)
+{
+	if (t->period == 0 || t->etm.head >= t->next_sync)
+		end_period(t, vcpu, b);
+	publish(t, vcpu);
+	if (is_followed(t))
+		watch_step(t, last, b->start);
+}
+
+/* Begins a block; last is retired. */
+static inline __attribute__((always_inline)) void
+begin_block(struct traced_thread *t, unsigned vcpu, const struct traced_block *last, const struct traced_block *b)
+{
+	bool more = tracing.truth | is_followed(t);
+
+	t->last = b;
+	if (__builtin_expect((--t->period == 0) | (t->etm.head >= t->next_sync) | more, 0))
+		end_begin(t, vcpu, last, b);
+	else
+		publish_stream(t);
+}
+
+static __attribute__((noinline)) void on_complex_block(struct traced_thread *t, unsigned vcpu,
+						       const struct traced_block *b)
+{
+	const struct traced_block *last = t->last;
+
+	if (__builtin_expect(
+		(last->kind == A64_INDIRECT && signals_maybe(b->start)) || !retire(t, last, b->start, false), 0))
+		on_unusual_block(vcpu, b);
+	else
+		begin_block(t, vcpu, last, b);
+}
+
+/* All calls of other functions are at its ends, so that it saves no registers. */
 void tracing_block(unsigned vcpu, void *userdata)
 {
 	const struct traced_block *b = userdata, *last;
@@ -388,21 +456,10 @@ void tracing_block(unsigned vcpu, void *userdata)
 		return;
 	}
 	last = t->last;
-	if (__builtin_expect((last->kind == A64_INDIRECT && signals_maybe(b->start)) || !retire(t, last, b->start),
-			     0)) {
+	if (!is_simple(t, last))
+		on_complex_block(t, vcpu, b);
+	else if (__builtin_expect(!retire(t, last, b->start, true), 0))
 		on_unusual_block(vcpu, b);
-		return;
-	}
-	t->last = b;
-	if (__builtin_expect(--t->period == 0 || t->etm.head >= t->next_sync, 0)) {
-		if (is_full(t)) {
-			stop(t, vcpu);
-			t->untraced = b;
-		} else {
-			between_blocks(t, b->start);
-		}
-	}
-	publish(t, vcpu);
-	if (__builtin_expect(is_followed(t), 0))
-		watch_step(t, last, b->start);
+	else
+		begin_block(t, vcpu, last, b);
 }
