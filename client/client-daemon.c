@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls of the daemon that verbs share. */
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -9,6 +10,7 @@
 
 #include "client/client.h"
 #include "client/format.h"
+#include "client/private-daemon.h"
 #include "lib/base/escape.h"
 #include "lib/base/path.h"
 
@@ -47,6 +49,49 @@ int client_connect(struct client *c)
 		return 0;
 	client_error("cannot find the socket of csightd: %s", strerror(-rc));
 	return STATUS_FAILED;
+}
+
+int client_start_daemon(struct client *c)
+{
+	static struct private_daemon private;
+
+	if (c->socket || getenv("CSIGHT_SOCKET"))
+		return -ENOTCONN;
+	if (private_daemon_start(&private) < 0)
+		return STATUS_NO_DAEMON;
+	c->private = &private;
+	c->daemon = csight_close(c->daemon);
+	c->socket = private.socket;
+	return client_connect(c);
+}
+
+/* True if a daemon of the user, perhaps one that ran for a command, has left snapshots. */
+static bool user_has_snapshots(void)
+{
+	char path[4096];
+	const struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	dir = path_user_spool(path, sizeof(path)) < 0 ? NULL : opendir(path);
+	while (dir && !found && (entry = readdir(dir)))
+		found = isdigit((unsigned char)entry->d_name[0]);
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+int client_list(struct client *c, struct csight_object **ret)
+{
+	int started = -ENOTCONN, rc = csight_list(c->daemon, ret);
+
+	if (rc == -ENOTCONN && user_has_snapshots())
+		started = client_start_daemon(c);
+	if (started > 0)
+		return started;
+	if (started == 0)
+		rc = csight_list(c->daemon, ret);
+	return rc < 0 ? client_daemon_failed(c, rc) : 0;
 }
 
 /* Finds the running target whose name matches the pattern. Returns 0 or an exit status. */
@@ -96,13 +141,15 @@ static void print_ambiguous(const char *name, const struct csight_object *list)
 int client_find(struct client *c, const char *name, struct csight_object **ret)
 {
 	_cleanup_object_ struct csight_object *list = NULL;
-	const char *id = NULL, *found = NULL;
+	const char *id = NULL, *found = NULL, *where;
+	char spool[4096];
 	size_t n, matches = 0;
 	int rc;
 
-	rc = csight_list(c->daemon, &list);
-	if (rc < 0)
-		return client_daemon_failed(c, rc);
+	rc = client_list(c, &list);
+	if (rc != 0)
+		return rc;
+	where = c->private && path_user_spool(spool, sizeof(spool)) == 0 ? spool : csight_socket(c->daemon);
 	n = csight_count(list, "snapshots");
 	for (size_t i = 0; i < n; i++) {
 		id = csight_text(csight_item(list, "snapshots", i), "id");
@@ -124,11 +171,10 @@ int client_find(struct client *c, const char *name, struct csight_object **ret)
 	}
 	if (!found) {
 		if (strcmp(name, "last") == 0)
-			client_error("no snapshot yet at %s; take one with 'csight snapshot --pid N'",
-				     esc(csight_socket(c->daemon)));
+			client_error("no snapshot yet at %s; take one with 'csight snapshot --pid N'", esc(where));
 		else
 			client_error("no snapshot at %s begins with '%s'%s; 'csight list' shows your snapshots",
-				     esc(csight_socket(c->daemon)), esc(name),
+				     esc(where), esc(name),
 				     strstr(c->verb->arguments, "FILE") ? ", and no file has this name" : "");
 		return STATUS_NOT_FOUND;
 	}

@@ -75,7 +75,8 @@ struct client {
 	const char *socket;
 	bool json, quiet, full_names, no_pager;
 	struct trace_options trace;
-	struct csight *daemon; /* set by client_connect() */
+	struct csight *daemon;          /* set by client_connect() */
+	struct private_daemon *private; /* set by client_start_daemon(), or NULL */
 };
 
 enum { CLIENT_DONE = -1, CLIENT_STOP = -2 };
@@ -136,6 +137,18 @@ bool client_begin_query(struct client *c);
  */
 bool client_query(struct client *c, int (*call)(struct csight *c, struct csight_object **ret),
 		  struct csight_object **ret);
+
+/*
+ * Starts a daemon for this command, and connects to it. Nothing is done where a socket was named: -ENOTCONN then, as
+ * without a daemon. Else returns 0 or an exit status, after an error was printed.
+ */
+int client_start_daemon(struct client *c);
+
+/*
+ * Lists the snapshots. Without a daemon, the user's own ones, by a daemon that runs for this command. Returns 0 with an
+ * object that the caller frees, or an exit status.
+ */
+int client_list(struct client *c, struct csight_object **ret);
 
 /* Parses the process ID given with --pid (option) or as the only argument. Returns 0 or an exit status. */
 int client_pid(struct client *c, const char *option, pid_t *ret);

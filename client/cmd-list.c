@@ -214,9 +214,9 @@ static int list_run(struct client *c)
 	rc = client_connect(c);
 	if (rc != 0)
 		return rc;
-	rc = csight_list(c->daemon, &list);
-	if (rc < 0)
-		return client_daemon_failed(c, rc);
+	rc = client_list(c, &list);
+	if (rc != 0)
+		return rc;
 	if (c->json) {
 		print_json(list, &filter);
 	} else if (!csight_count(list, "snapshots")) {

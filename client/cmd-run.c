@@ -15,7 +15,6 @@
 #include "client/format.h"
 #include "client/guest.h"
 #include "lib/doctor/emulator.h"
-#include "client/private-daemon.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 #include "lib/base/path.h"
@@ -243,34 +242,21 @@ static int fail_connect(struct client *c, int rc)
 	return client_daemon_failed(c, rc);
 }
 
-/* Starts a daemon for this run, where none was named and none runs. */
-static int start_private(struct client *c, struct private_daemon *d)
-{
-	int rc = private_daemon_start(d);
-
-	if (rc < 0)
-		return STATUS_NO_DAEMON;
-	c->daemon = csight_close(c->daemon);
-	c->socket = d->socket;
-	return client_connect(c);
-}
-
-static int find_socket(struct client *c, struct private_daemon *d, char *ret, size_t size)
+static int find_socket(struct client *c, char *ret, size_t size)
 {
 	_cleanup_object_ struct csight_object *status = NULL;
 	const char *socket;
-	int rc;
+	int started, rc;
 
 	rc = client_connect(c);
 	if (rc != 0)
 		return rc;
 	rc = csight_status(c->daemon, &status);
-	if (rc == -ENOTCONN && !c->socket && !getenv("CSIGHT_SOCKET")) {
-		rc = start_private(c, d);
-		if (rc != 0)
-			return rc;
+	started = rc == -ENOTCONN ? client_start_daemon(c) : rc;
+	if (started > 0)
+		return started;
+	if (rc < 0 && started == 0)
 		rc = csight_status(c->daemon, &status);
-	}
 	if (rc < 0)
 		return fail_connect(c, rc);
 	socket = csight_text(status, "emuSocket");
@@ -365,7 +351,7 @@ static int fail_snapshot(struct client *c, int rc)
 }
 
 /* Takes the snapshot of the ended program, and prints it, or checks assertions about it. Returns the exit status. */
-static int take_snapshot(struct client *c, pid_t pid, const struct run_options *run, const struct private_daemon *d)
+static int take_snapshot(struct client *c, pid_t pid, const struct run_options *run)
 {
 	_cleanup_object_ struct csight_object *snapshot = NULL;
 	int rc = csight_snapshot(c->daemon, pid, CSIGHT_NO_ARM, client_progress, c, &snapshot);
@@ -375,16 +361,11 @@ static int take_snapshot(struct client *c, pid_t pid, const struct run_options *
 		return fail_snapshot(c, rc);
 	if (run->n_asserts)
 		return cmd_assert_snapshot(c, run->asserts, run->n_asserts, run->nominal, csight_text(snapshot, "id"));
-	rc = client_report_snapshot(c, c->json ? stdout : stderr, snapshot);
-	/* The private daemon ends with the program: no daemon finds the snapshot by its ID then, so print its path. */
-	if (d->pid && !c->json && !c->quiet && rc == STATUS_OK)
-		fprintf(stderr, "  csightd ran for this program alone: view it with csight show %s/store\n",
-			esc(csight_text(snapshot, "path")));
-	return rc;
+	return client_report_snapshot(c, c->json ? stdout : stderr, snapshot);
 }
 
 /* Waits for the end of the program, and takes the snapshot. Returns the exit status. */
-static int await_child(struct client *c, pid_t pid, const struct run_options *run, const struct private_daemon *d)
+static int await_child(struct client *c, pid_t pid, const struct run_options *run)
 {
 	int rc, failed = STATUS_OK;
 	siginfo_t end;
@@ -394,7 +375,7 @@ static int await_child(struct client *c, pid_t pid, const struct run_options *ru
 		return fail_program(c->argv[0], strerror(-rc));
 	/* The child is not reaped yet, so that no other process can get its process ID. */
 	if (run->snapshot)
-		failed = take_snapshot(c, pid, run, d);
+		failed = take_snapshot(c, pid, run);
 	program = 0;
 	waitpid(pid, NULL, 0);
 	if (end.si_code != CLD_EXITED)
@@ -403,12 +384,11 @@ static int await_child(struct client *c, pid_t pid, const struct run_options *ru
 	return end.si_status ? end.si_status : failed;
 }
 
-static int run_as_child(struct client *c, char *const *argv, const struct run_options *run,
-			const struct private_daemon *d)
+static int run_as_child(struct client *c, char *const *argv, const struct run_options *run)
 {
 	int pid = start_program(c, argv, NULL);
 
-	return pid < 0 ? fail_program(c->argv[0], strerror(-pid)) : await_child(c, pid, run, d);
+	return pid < 0 ? fail_program(c->argv[0], strerror(-pid)) : await_child(c, pid, run);
 }
 
 static int arm_process(struct client *c, pid_t pid, const struct run_options *run)
@@ -433,7 +413,6 @@ static int arm_process(struct client *c, pid_t pid, const struct run_options *ru
 /* Runs the program as a child that is armed before it executes the program: until then, it waits at a gate. */
 static int run_armed_child(struct client *c, char *const *argv, const struct run_options *run)
 {
-	static const struct private_daemon none;
 	int gate[2], pid, rc;
 
 	if (pipe2(gate, O_CLOEXEC) < 0)
@@ -450,7 +429,7 @@ static int run_armed_child(struct client *c, char *const *argv, const struct run
 	/* The child ends, since the gate is closed without a byte. */
 	close(gate[1]);
 	if (rc == STATUS_OK)
-		return await_child(c, pid, run, &none);
+		return await_child(c, pid, run);
 	program = 0;
 	waitpid(pid, NULL, 0);
 	return rc;
@@ -491,8 +470,7 @@ static int run_natively(struct client *c, const struct run_options *run)
 }
 
 /* Runs the emulator, with its arguments before those of the program. */
-static int run_emulator(struct client *c, const struct run_options *run, const char *emulator, char *plugin,
-			const struct private_daemon *d)
+static int run_emulator(struct client *c, const struct run_options *run, const char *emulator, char *plugin)
 {
 	_cleanup_free_ char **argv = calloc((size_t)c->argc + 8, sizeof(*argv));
 	size_t n = 0;
@@ -515,8 +493,8 @@ static int run_emulator(struct client *c, const struct run_options *run, const c
 	argv[n++] = (char *)"-plugin";
 	argv[n++] = plugin;
 	memcpy(argv + n, c->argv, (size_t)c->argc * sizeof(*argv));
-	if (run->snapshot || d->pid)
-		return run_as_child(c, argv, run, d);
+	if (run->snapshot || c->private)
+		return run_as_child(c, argv, run);
 	execv(emulator, argv);
 	return fail_program(c->argv[0], strerror(errno));
 }
@@ -527,7 +505,6 @@ static int run_verb(struct client *c)
 	struct reason why = { "" };
 	_cleanup_buf_ struct buf argument = { 0 };
 	struct run_options run = { 0 };
-	struct private_daemon own = { 0 };
 	struct guest guest;
 	int rc;
 
@@ -546,14 +523,12 @@ static int run_verb(struct client *c)
 		return fail_program(c->argv[0], "csight-etm.so is neither beside csight nor in " PKGLIBDIR);
 	if (!emulator_find(plugin, emulator, sizeof(emulator), &why))
 		return fail_program(c->argv[0], why.text);
-	rc = find_socket(c, &own, socket, sizeof(socket));
+	rc = find_socket(c, socket, sizeof(socket));
 	if (rc == 0)
 		rc = put_plugin(c, &run, plugin, socket, &argument);
 	c->argv[0] = program_path;
 	if (rc == 0)
-		rc = run_emulator(c, &run, emulator, (char *)argument.data, &own);
-	c->daemon = csight_close(c->daemon);
-	private_daemon_end(&own);
+		rc = run_emulator(c, &run, emulator, (char *)argument.data);
 	return rc;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/private-daemon.h"
 #include "client/similar.h"
 #include "client/terminal.h"
 #include "lib/base/escape.h"
@@ -89,6 +90,8 @@ int main(int argc, char **argv)
 		argv[1] = name;
 		c.status = c.verb->run(&c);
 		csight_close(c.daemon);
+		if (c.private)
+			private_daemon_end(c.private);
 	}
 	/* A reader that closes the pipe early, or leaves the pager, is not an error. */
 	if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE && !terminal_is_paged()) {
