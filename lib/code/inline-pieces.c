@@ -318,7 +318,10 @@ static void find_begins(struct piece_search *s, uint32_t node)
 			continue;
 		if (!is_clear(&list[i]) || common < first->n || within)
 			of->uncertain = true;
-		if (&list[i] == first || !within)
+		/* A jump to its begin from within the call is a loop of the function. */
+		if (within && &list[i] == first)
+			begin_call(s, node, first->start);
+		else if (!within)
 			begin_calls(s, node, i, &next);
 	}
 }
