@@ -270,6 +270,7 @@ static void files_checked(struct user_work *w)
 
 void request_abandon_files(struct snapshot_request *r)
 {
+	event_del(r->timer);
 	r->check->request = NULL;
 	r->check = NULL;
 	r->unchecked = user_queues_waiting(r->list->o.user_queues, r->target->uid);
