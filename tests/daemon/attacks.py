@@ -378,6 +378,16 @@ class Attack:
         while True:
             time.sleep(1)
 
+    def stuck(self, ready):
+        """A file that csightd cannot close, for longer than it waits for the user's files, and then a snapshot."""
+        Silent(self.device, self.where, {Silent.FLUSH})
+        p = Program(self.path, version=self.version)
+        hello = p.hello()
+        p.send(FILE, 1, os.open(self.where + "/file", os.O_RDONLY))
+        time.sleep(7)
+        ready({"hello": hello, "error": call(self.path, "Snapshot", {"pid": os.getpid(), "noWait": True}).get("error")})
+        signal.pause()
+
     def locked(self, ready):
         """Memory whose file is locked, by a write to it from memory of a file system that does not answer."""
         Silent(self.device, self.where, {Silent.READ})

@@ -21,4 +21,8 @@ tests_daemon_unit_symbol_cache_LDADD = daemon/libdaemon.la
 daemon_tests = tests/daemon/parsers.test tests/daemon/start.test tests/daemon/reload.test tests/daemon/units.test tests/daemon/state.test tests/daemon/state-room.test tests/daemon/access.test tests/daemon/standing.test tests/daemon/pause.test tests/daemon/overhead.test tests/daemon/ending.test tests/daemon/stream.test tests/daemon/tail.test tests/daemon/jobs.test tests/daemon/users.test tests/daemon/faults.test \
 	tests/daemon/attacks.test tests/daemon/audit.test tests/daemon/neighbours.test tests/daemon/quotas.test tests/daemon/load.test
 TESTS += tests/daemon/build-ids tests/daemon/rings tests/daemon/wire tests/daemon/unit-symbol-cache tests/daemon/unit-snapshot-writer tests/daemon/unit-ledger tests/daemon/unit-fair-queue tests/daemon/unit-spool-room tests/daemon/unit-build-ids tests/daemon/unit-audit tests/daemon/unit-standing tests/daemon/unit-target tests/daemon/unit-kernel $(daemon_tests)
-EXTRA_DIST += $(daemon_tests) tests/daemon/attack-table tests/daemon/attacks.py tests/daemon/audit.py tests/daemon/tail.py tests/daemon/quotas.py tests/daemon/load.py
+check_DATA += tests/daemon/slow-fsync.so
+CLEANFILES += tests/daemon/slow-fsync.so
+tests/daemon/slow-fsync.so: tests/daemon/slow-fsync.c
+	$(AM_V_CC)$(MKDIR_P) tests/daemon && $(CC) -std=gnu11 -D_GNU_SOURCE $(CSIGHT_PLAIN_CFLAGS) -O1 -fPIC -shared -o $@ $(top_srcdir)/tests/daemon/slow-fsync.c
+EXTRA_DIST += tests/daemon/slow-fsync.c $(daemon_tests) tests/daemon/attack-table tests/daemon/attacks.py tests/daemon/audit.py tests/daemon/tail.py tests/daemon/quotas.py tests/daemon/load.py

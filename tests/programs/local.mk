@@ -24,7 +24,7 @@ endif
 if HAVE_AARCH64_CXX
 traced_cxx_programs = $(traced_cxx:%=tests/programs/%) $(traced_cxx:%=tests/programs/%-dynamic) $(traced_cxx_slower:%=tests/programs/%-slower)
 endif
-check_DATA = $(traced_programs) $(traced_cxx_programs)
+check_DATA += $(traced_programs) $(traced_cxx_programs)
 traced: $(check_DATA)
 .PHONY: traced
 CLEANFILES += $(traced_programs) $(traced_cxx_programs)
