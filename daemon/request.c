@@ -363,7 +363,8 @@ void request_begin(struct request_list *list, struct target *t, struct request_o
 		refuse(r, &limit);
 	} else if (!r->timer) {
 		request_fail(r, REQUEST_FAILED, strerror(ENOMEM));
-	} else if (t->ring.state == RING_DISARMED) {
+	} else if (t->ring.state == RING_DISARMED || t->ring.state == RING_ARMING) {
+		/* One that is being armed is waited for. */
 		request_report_phase(r, "arming");
 		target_arm(t, on_armed, r);
 	} else {
