@@ -16,6 +16,12 @@ struct state_change {
 	int rc;
 };
 
+void target_remove_unarmed(struct target *t)
+{
+	if (t->adopted && t->ring.state == RING_DISARMED && !t->ring.busy && t->listed)
+		target_list_remove(t->all, t);
+}
+
 static void state_change_end(struct state_change *c, int rc)
 {
 	c->done(c->target, rc, c->data);
@@ -47,8 +53,7 @@ static void state_change_ran(struct work *w)
 	ring_next(r);
 	target_ref(t);
 	state_change_end(c, c->rc);
-	if (t->adopted && r->state == RING_DISARMED && !r->busy && t->listed)
-		target_list_remove(t->all, t);
+	target_remove_unarmed(t);
 	target_unref(t);
 }
 
@@ -77,7 +82,10 @@ static void state_change_queue(struct target *t, const struct state_change *want
 	struct state_change *c = malloc(sizeof(*c));
 
 	if (!c) {
+		target_ref(t);
 		wanted->done(t, -ENOMEM, wanted->data);
+		target_remove_unarmed(t);
+		target_unref(t);
 		return;
 	}
 	*c = *wanted;

@@ -181,4 +181,7 @@ void target_trouble(const struct target *t, struct buf *ret);
 void target_arm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data);
 void target_disarm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data);
 
+/* Drops a target that was made to be armed, if it is not. */
+void target_remove_unarmed(struct target *t);
+
 #endif

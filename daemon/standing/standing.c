@@ -184,8 +184,11 @@ static int arm(struct standing *s, struct target *t, uint32_t number)
 {
 	struct arming *a = malloc(sizeof(*a));
 
-	if (!a)
+	if (!a) {
+		t->standing = 0;
+		target_remove_unarmed(t);
 		return -ENOMEM;
+	}
 	*a = (struct arming){ s->all, s->id, number };
 	target_arm(t, on_armed, a);
 	return 0;
@@ -214,8 +217,8 @@ static int adopt(struct standing *s, const struct standing_process *p, bool at_e
 		audit_limit(&s->by, AUDIT_ARM, &on, &limit);
 		ledger_explain(&limit, &why);
 	}
-	/* A process that was just forked, and changes its user, is considered again when it executes a program. */
-	if (rc < 0 && rc != -ESRCH && !(rc == -EACCES && s->all->forking))
+	/* A process that changes its user, as it may after fork() and by execve(), is considered again after execve(). */
+	if (rc < 0 && rc != -ESRCH && !(rc == -EACCES && (at_exec || s->all->forking)))
 		note_failure(s, p->pid, p->name, *why.text ? why.text : strerror(-rc));
 	if (rc == 0)
 		assign(s, *ret);
