@@ -142,7 +142,8 @@ static bool end_is_open(const struct trigger *t)
 {
 	const struct target *target = t->watched->target;
 
-	return trigger_of_end(t) && !t->end_hit && !target->replaced && (t->watched->settling || !target->ending.known);
+	return trigger_of_end(t) && !t->end_hit && !target->replaced &&
+	       (t->watched->settling || (!target->ending.known && target->listed));
 }
 
 void trigger_settle_end(struct trigger *t)
@@ -205,10 +206,14 @@ static void on_applied(void *data, struct watched_target *w, const struct reason
 	}
 	for (t = TAILQ_FIRST(&all->triggers); t; t = next) {
 		next = TAILQ_NEXT(t, link);
-		if (t->watched != w || t->reported)
+		if (t->watched != w)
+			continue;
+		/* The new list has no hit that freezes the rings. */
+		if (t->enabled)
+			trigger_hold(t);
+		if (t->reported)
 			continue;
 		t->reported = true;
-		trigger_hold(t);
 		for (c = TAILQ_FIRST(&t->calls); c; c = following) {
 			following = TAILQ_NEXT(c, link);
 			if (c->more)
@@ -310,7 +315,7 @@ void trigger_list_ended(void *data, struct target *target)
 		if (t->enabled && !t->end_hit && !target->replaced)
 			hit_end(t, target);
 		/* How a process ended may be known only a moment later. */
-		if (target->ending.known || target->replaced || !trigger_of_end(t))
+		if (target->ending.known || target->replaced || !target->listed || !trigger_of_end(t))
 			trigger_settle_end(t);
 	}
 	watched_target_unref(w);

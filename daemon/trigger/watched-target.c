@@ -48,8 +48,11 @@ static void op_ran(struct work *work)
 	ring_next(&w->target->ring);
 	w->busy = false;
 	if (w->sets && w->rc < 0) {
+		/* The callee may begin the next operation, which overwrites it. */
+		const struct reason why = w->why;
+
 		w->changed_ns = 0;
-		w->applied(w->data, w, &w->why);
+		w->applied(w->data, w, &why);
 	}
 	if (w->sets) {
 		watching_of(w)->want(w->target->ring.source);
@@ -103,13 +106,17 @@ void watched_target_release(struct watched_target *w)
 static bool read_hits(struct watched_target *w, uint64_t until)
 {
 	struct emu_hit hits[HITS_AT_ONCE];
+	uint64_t before, after;
 	size_t n, all = 0;
-	uint64_t after;
 
 	do {
+		before = w->cursor;
 		n = watching_of(w)->hits(w->target->ring.source, &w->cursor, hits, HITS_AT_ONCE);
 		after = w->cursor;
+		/* One that was overwritten may have frozen the rings, unless another one says that it did. */
+		w->missed |= before != UINT64_MAX && after > before && after - before > n;
 		for (size_t i = 0; i < n; i++) {
+			w->missed &= !hits[i].held;
 			w->hit(w->data, w, &hits[i]);
 			/* If hit() ended the process, watched_target_settle() may have moved the cursor: it stays. */
 			if (w->cursor == after && now_ns(CLOCK_MONOTONIC) >= until) {
@@ -120,6 +127,10 @@ static bool read_hits(struct watched_target *w, uint64_t until)
 		}
 		all += n;
 	} while (n == HITS_AT_ONCE && all < EMU_HITS_MAX);
+	if (w->missed && n < HITS_AT_ONCE) {
+		w->missed = false;
+		watched_target_release(w);
+	}
 	return n == HITS_AT_ONCE;
 }
 

@@ -20,6 +20,7 @@ struct watched_target {
 	struct workqueue *capture_queue;
 	struct capture_watch_list list;
 	uint64_t cursor; /* number of the last hit that was read */
+	bool missed;     /* hits were overwritten, of which one may have frozen the rings */
 	/* The operation on the ring that sets the list and releases the rings. */
 	struct ring_op op;
 	struct work work;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/trigger/watched-target.c: the hits of a process that has ended, of which another one adds more without end. */
+/*
+ * daemon/trigger/watched-target.c: the hits of a process that has ended, of which another one adds more without end;
+ * hits that were overwritten.
+ */
 #include "config.h"
 
 #include <event2/event.h>
@@ -23,6 +26,22 @@ static size_t endless(struct capture_source *s, uint64_t *cursor, struct emu_hit
 	return max;
 }
 
+static unsigned jump; /* to the next hit */
+static bool froze;    /* that it did */
+
+static size_t skipping(struct capture_source *s, uint64_t *cursor, struct emu_hit *ret, size_t max)
+{
+	if (*cursor == UINT64_MAX)
+		*cursor = 0;
+	if (!jump)
+		return 0;
+	*cursor += jump;
+	jump = 0;
+	*ret = (struct emu_hit){ .trigger = 1, .held = froze };
+	atomic_store(&ret->number, *cursor);
+	return 1;
+}
+
 static bool settled(struct capture_source *s, uint64_t ended)
 {
 	return true;
@@ -34,7 +53,7 @@ static struct capture_source *release(struct capture_source *s)
 	return NULL;
 }
 
-static const struct capture_watching watching = { .hits = endless, .settled = settled };
+static struct capture_watching watching = { .hits = endless, .settled = settled };
 static const struct capture_ops ops = { .watching = &watching, .free = release };
 
 static void count(void *data, struct watched_target *w, const struct emu_hit *h)
@@ -60,6 +79,32 @@ static void test_end(struct watched_target *w)
 	CHECK(!w->settling);
 }
 
+/* True if the rings are released after a hit. */
+static bool releases(struct watched_target *w, unsigned distance, bool freezes)
+{
+	bool released;
+
+	jump = distance;
+	froze = freezes;
+	watched_target_settle(w);
+	watched_target_settle(w);
+	released = w->held;
+	w->held = false;
+	return released;
+}
+
+static void test_overwritten(struct watched_target *w)
+{
+	watching.hits = skipping;
+	w->target->ring.state = RING_GONE;
+	CHECK(!releases(w, 1, false));
+	CHECK(!releases(w, 1, true));
+	CHECK(releases(w, 100, false));
+	CHECK(!releases(w, 1, false));
+	/* This one will have its snapshot. */
+	CHECK(!releases(w, 100, true));
+}
+
 int main(void)
 {
 	const struct ledger_options options = { .limits = limits_of };
@@ -79,6 +124,7 @@ int main(void)
 	CHECK_EQ(watched_target_new(base, turns, NULL, t, getuid(), &w), 0);
 	w->hit = count;
 	test_end(w);
+	test_overwritten(w);
 	watched_target_unref(w);
 	target_unref(t);
 	turns_free(turns);

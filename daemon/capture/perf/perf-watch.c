@@ -192,6 +192,9 @@ static int set_list(struct capture_source *source, const struct capture_watch_li
 		s->watch->list.watches[i] = list->watches[i];
 		s->watch->list.ends[i] = list->ends[i];
 		s->watch->joins[i] = (struct watch_join){ { 0 } };
+		pthread_mutex_lock(&s->m->lock);
+		s->watch->hold[i] = 0;
+		pthread_mutex_unlock(&s->m->lock);
 	}
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX && rc == 0; i++)
 		if (changed >> i & 1 && has_events(&list->watches[i]) && s->armed)
