@@ -26,6 +26,7 @@ struct daemon {
 	struct counters counters;
 	struct audit *audit;
 	struct exit_listener *exits; /* NULL: not available */
+	struct event *late_exits;    /* on the connection to a csight-opener that has not answered yet, or NULL */
 	struct oom_listener *ooms;   /* NULL: not available */
 	struct target_list *targets;
 	struct registry *registry;

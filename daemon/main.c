@@ -55,8 +55,9 @@ static void begin_shutdown(struct daemon *d)
 		event_base_loopbreak(d->base);
 	d->ending = true;
 	service_hold(d->service, true);
-	/* The calls that wait for a hit would keep the daemon from ending. */
+	/* The calls that wait for a hit, or for events, would keep the daemon from ending. */
 	trigger_list_stop(d->triggers);
+	subscriptions_end(d);
 	request_list_end_recordings(d->requests);
 	tail_list_stop(d->tails);
 	d->ends_ns = now_ns(CLOCK_MONOTONIC) + d->settings.stop_timeout * 1000000000u;
@@ -235,17 +236,50 @@ static int start_ooms(struct daemon *d)
 	return rc == -ENOMEM ? rc : 0;
 }
 
-/* Must run before any thread is started: it drops a capability, and each thread has capabilities of its own. */
-static int start_exits(struct daemon *d)
+static int listen_to_exits(struct daemon *d, int fd)
 {
-	int rc, fd = exit_listener_socket();
+	int rc = fd < 0 ? fd : exit_listener_new(d->base, fd, on_exit_of_thread, d, &d->exits);
 
-	if (fd < 0 && d->settings.opener[0])
-		fd = opener_open_exits(d->settings.opener);
-	rc = fd < 0 ? fd : exit_listener_new(d->base, fd, on_exit_of_thread, d, &d->exits);
 	if (rc < 0)
 		log_debug("no exit statuses from the kernel's process connector: %s", strerror(-rc));
 	return rc == -ENOMEM ? rc : 0;
+}
+
+static void end_late_exits(struct daemon *d)
+{
+	int fd = d->late_exits ? event_get_fd(d->late_exits) : -1;
+
+	if (d->late_exits)
+		event_free(d->late_exits);
+	d->late_exits = NULL;
+	closep(&fd);
+}
+
+static void on_late_exits(evutil_socket_t fd, short what, void *data)
+{
+	struct daemon *d = data;
+
+	listen_to_exits(d, opener_receive_exits(fd));
+	end_late_exits(d);
+	target_list_hear_exits(d->targets, d->exits);
+}
+
+/* Must run before any thread is started: it drops a capability, and each thread has capabilities of its own. */
+static int start_exits(struct daemon *d)
+{
+	int late = -1, fd = exit_listener_socket();
+
+	if (fd < 0 && d->settings.opener[0])
+		fd = opener_open_exits(d->settings.opener, &late);
+	if (late < 0)
+		return listen_to_exits(d, fd);
+	/* The machine is busy: it is starting, say. */
+	d->late_exits = event_new(d->base, late, EV_READ, on_late_exits, d);
+	if (d->late_exits && event_add(d->late_exits, NULL) == 0)
+		return 0;
+	if (!d->late_exits)
+		closep(&late);
+	return -ENOMEM;
 }
 
 static int start_workqueues(struct daemon *d)
@@ -599,6 +633,7 @@ static void stop(struct daemon *d)
 	d->triggers = trigger_list_free(d->triggers);
 	d->jobs = job_queue_free(d->jobs);
 	d->targets = target_list_free(d->targets);
+	end_late_exits(d);
 	d->exits = exit_listener_free(d->exits);
 	d->ooms = oom_listener_free(d->ooms);
 	d->units = trace_units_free(d->units);

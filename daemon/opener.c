@@ -200,7 +200,7 @@ int opener_open_file(const char *socket, const struct opener_file *f, struct rea
 	return open_here(f, why);
 }
 
-int opener_open_exits(const char *socket)
+int opener_open_exits(const char *socket, int *ret_late)
 {
 	const struct request r = { OPENER_VERSION, FOR_EXITS };
 	const struct timeval limit = { ANSWER_SECONDS, 0 };
@@ -211,7 +211,16 @@ int opener_open_exits(const char *socket)
 		return opener;
 	setsockopt(opener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	rc = io_send_fds(opener, &r, sizeof(r), NULL, 0);
-	return rc < 0 ? rc : receive_answer(opener, NULL);
+	if (rc == 0)
+		rc = receive_answer(opener, NULL);
+	if (rc == -EAGAIN)
+		*ret_late = TAKE_FD(opener);
+	return rc;
+}
+
+int opener_receive_exits(int late)
+{
+	return receive_answer(late, NULL);
 }
 
 int opener_open_gate(const char *socket, const char *path)

@@ -29,8 +29,13 @@ struct opener_file {
  */
 int opener_open_file(const char *socket, const struct opener_file *f, struct reason *why);
 
-/* Returns a socket of the process connector (exit_listener_socket()) that csight-opener made, or negative errno. */
-int opener_open_exits(const char *socket);
+/*
+ * Returns a socket of the process connector (exit_listener_socket()) that csight-opener made, or negative errno.
+ * -EAGAIN: it has not answered for some seconds; *ret_late is readable when it does, which opener_receive_exits()
+ * receives.
+ */
+int opener_open_exits(const char *socket, int *ret_late);
+int opener_receive_exits(int late);
 
 /*
  * Asks csight-opener for a gate before this program (exec-gate.h), without waiting. Returns the connection, or negative

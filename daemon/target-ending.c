@@ -187,6 +187,12 @@ void target_list_settle(struct target_list *all)
 		target_settle_late(t);
 }
 
+void target_list_hear_exits(struct target_list *all, struct exit_listener *exits)
+{
+	all->o.exits = exits;
+	target_list_listen(all);
+}
+
 void target_list_listen(struct target_list *all)
 {
 	_cleanup_free_ pid_t *pids = NULL;

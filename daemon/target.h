@@ -94,7 +94,10 @@ struct target_list_options {
 	struct ledger *ledger;
 	struct exit_listener *exits; /* or NULL */
 	struct oom_listener *ooms;   /* or NULL */
-	/* Called when a process has ended, and a second time if its exit status becomes known later. */
+	/*
+	 * Called when a process has ended, and a second time if its exit status becomes known later, or when its
+	 * history is dropped before that.
+	 */
 	void (*ended)(void *data, struct target *t);
 	/* Called when a target was armed or disarmed, or has ended, and a second time as ended(). May be NULL. */
 	void (*changed)(void *data, struct target *t, enum target_change change);
@@ -107,6 +110,9 @@ const struct target_head *target_list_all(const struct target_list *all);
 
 /* Drops the history that is beyond the limits, after the settings have changed. */
 void target_list_update(struct target_list *all);
+
+/* Learns how processes end from there on. exits: NULL, or as in the options of the list. */
+void target_list_hear_exits(struct target_list *all, struct exit_listener *exits);
 
 /* Records an event of the process connector: the end of a thread, or its change to other uids. */
 void target_list_take_event(struct target_list *all, const struct exit_event *e);
