@@ -217,7 +217,8 @@ static int adopt(struct standing *s, const struct standing_process *p, bool at_e
 		audit_limit(&s->by, AUDIT_ARM, &on, &limit);
 		ledger_explain(&limit, &why);
 	}
-	/* A process that changes its user, as it may after fork() and by execve(), is considered again after execve(). */
+	/* A process that changes its user, as it may after fork() and by execve(), is considered again after execve().
+	 */
 	if (rc < 0 && rc != -ESRCH && !(rc == -EACCES && (at_exec || s->all->forking)))
 		note_failure(s, p->pid, p->name, *why.text ? why.text : strerror(-rc));
 	if (rc == 0)
@@ -255,12 +256,16 @@ static struct target *find_running(const struct standing_list *all, pid_t pid)
 	return t && t->ring.state != RING_GONE ? t : NULL;
 }
 
+static void look_again(struct standing_list *all);
+
 static void on_disarmed(struct target *t, int rc, void *data)
 {
 	struct standing_list *all = data;
 
 	if (rc == 0)
 		report_change(all);
+	/* Another rule may select it now. */
+	look_again(all);
 }
 
 /* True if the rule will select a process that is about to execute its program: the present program does not count. */
@@ -344,7 +349,7 @@ static void consider(struct standing_list *all, pid_t pid)
 	if (t && t->standing)
 		return;
 	s = find_rule(all, &p);
-	if (s && t && t->ring.state != RING_DISARMED && take(s, t))
+	if (s && t && t->ring.state != RING_DISARMED && t->ring.state != RING_DRAINING && take(s, t))
 		s->armed++;
 	else if (s && !t && p.uid != (uid_t)-1 && adopt(s, &p, false, &t) == 0) {
 		arm(s, t, 0);
