@@ -346,6 +346,7 @@ void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *
 		return;
 	}
 	if (options.records && !s->target->ring.source->ops->drain) {
+		target_remove_unarmed(s->target);
 		annotation_done(&options.annotation);
 		failure_process(c, WIRE_OPTION_REFUSED, s->pid,
 				"record: only programs under the emulated trace unit can be recorded without an end");
@@ -353,6 +354,7 @@ void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *
 	}
 	sc = options.data = malloc(sizeof(*sc));
 	if (!sc) {
+		target_remove_unarmed(s->target);
 		annotation_done(&options.annotation);
 		failure_process(c, WIRE_SNAPSHOT_FAILED, s->pid, strerror(ENOMEM));
 		return;
@@ -411,6 +413,7 @@ static void begin_tail(struct daemon *d, struct call *c, struct methods_subject 
 
 	if (rc < 0) {
 		free(tc);
+		target_remove_unarmed(s->target);
 		if (rc == -EDQUOT)
 			fail_limit(c, s, &why);
 		else
@@ -442,6 +445,7 @@ void methods_tail(struct daemon *d, struct call *c, struct methods_subject *s)
 	if (!must_be_target(d, c, s, &(struct capture_options){ 0 }))
 		return;
 	if (!s->target->ring.source->ops->drain) {
+		target_remove_unarmed(s->target);
 		failure_process(c, WIRE_OPTION_REFUSED, s->pid,
 				"tail: only programs under the emulated trace unit can be followed while they run");
 		return;

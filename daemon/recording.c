@@ -89,7 +89,7 @@ static int begin_file(struct recording *r)
 		return -errno;
 	r->made = true;
 	dir = openat(spool_fd(r->o.spool), tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return dir < 0 ? -errno : trace_file_begin(dir, r->o.target, r->copy, true, &r->file);
+	return dir < 0 ? -errno : trace_file_begin(dir, r->o.target, r->o.target->exe, r->copy, true, &r->file);
 }
 
 static void run_write(struct work *w)

@@ -76,8 +76,11 @@ static void prepare_ran(struct work *w)
 	r->snapshot->threads = r->copied->n_threads;
 	if (r->writer.trace)
 		recording_count(r->recording, r->writer.trace);
-	if (r->recorded)
-		r->writer.recording = json_object_get(r->snapshot->recording);
+	if (r->recorded && r->snapshot->recording &&
+	    json_object_deep_copy(r->snapshot->recording, &r->writer.recording, NULL) < 0) {
+		request_fail(r, REQUEST_FAILED, strerror(ENOMEM));
+		return;
+	}
 	request_write_when_room(r);
 }
 
@@ -179,6 +182,8 @@ static int prepare_write(struct snapshot_request *r)
 	r->writer = (struct snapshot_writer){ .id = s->id,
 					      .copy = r->copied,
 					      .target = t,
+					      .name = strdup(t->name),
+					      .exe = strdup(t->exe),
 					      .account = request_owner(r),
 					      .asked_by = r->options.uid,
 					      .annotation = annotation_copy(&s->annotation),
@@ -188,12 +193,13 @@ static int prepare_write(struct snapshot_request *r)
 					      .lost_files = t->lost_files + r->unchecked,
 					      .keep_free = spool_options(r->list->o.spool)->keep_free,
 					      .ended = describe_ending(r) };
-	s->ended = json_object_get(r->writer.ended);
+	/* Of its own: the spool thread has the other, and reference counts of json-c are not atomic. */
+	s->ended = describe_ending(r);
 	if (r->recorded) {
 		r->writer.trace = recording_take_file(r->recording);
 		r->writer.closed = r->limits.closed;
 	}
-	return 0;
+	return r->writer.name && r->writer.exe ? 0 : -ENOMEM;
 }
 
 static void run_copy(struct work *w)
@@ -283,12 +289,14 @@ static void wait_for_files(struct snapshot_request *r)
 	struct user_queues *queues = r->list->o.user_queues;
 	uid_t uid = r->target->uid;
 
-	if (user_queues_waiting(queues, uid) == 0 || r->list->stopping || !(r->check = malloc(sizeof(*r->check)))) {
+	if (user_queues_waiting(queues, uid) > 0 && !r->list->stopping && event_add(r->timer, &limit) == 0)
+		r->check = malloc(sizeof(*r->check));
+	if (!r->check) {
+		event_del(r->timer);
 		files_known(r);
 		return;
 	}
 	*r->check = (struct files_check){ .work = { .run = run_files_check, .done = files_checked }, .request = r };
-	event_add(r->timer, &limit);
 	user_queues_submit(queues, uid, &r->check->work);
 	if (user_queues_stuck(queues, uid))
 		request_abandon_files(r);

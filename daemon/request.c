@@ -11,6 +11,7 @@
 enum {
 	FILL_TRIES = 100, /* times FILL_PAUSE_MS: how long a ring may stay empty after it was armed */
 	FILL_PAUSE_MS = 20,
+	ROOM_SECONDS = 1,
 	COPIES_PER_USER = 2,   /* copies of one user that may be under way at a time */
 	COPY_LEAST = 64 << 10, /* bytes of trace that a copy may always have */
 };
@@ -36,6 +37,7 @@ void request_end(struct snapshot_request *r)
 	ledger_return(&r->memory);
 	spool_room_return(&r->claim);
 	program_notes_unref(r->notes);
+	target_remove_unarmed(r->target);
 	target_unref(r->target);
 	free(r);
 	request_admit_all(list);
@@ -84,7 +86,8 @@ static void wait_for_trace(struct snapshot_request *r)
 
 	if (!ring->source->ops->holds(ring->source)) {
 		if (ring->state == RING_ARMED && ++r->tries < FILL_TRIES && !r->list->stopping) {
-			event_add(r->timer, &pause);
+			if (event_add(r->timer, &pause) < 0)
+				request_fail(r, REQUEST_FAILED, strerror(ENOMEM));
 			return;
 		}
 		target_trouble(r->target, &trouble);
@@ -278,6 +281,20 @@ static bool admit_one(struct request_list *list)
 	return false;
 }
 
+/* Looks again after a while: memory that others had becomes free without notice. */
+static void look_later(struct request_list *list)
+{
+	const struct timeval pause = { ROOM_SECONDS, 0 };
+	const struct snapshot_request *r;
+
+	TAILQ_FOREACH (r, &list->all, link)
+		if (r->waits || r->grows) {
+			if (!event_pending(list->room, EV_TIMEOUT, NULL))
+				event_add(list->room, &pause);
+			return;
+		}
+}
+
 void request_admit_all(struct request_list *list)
 {
 	struct snapshot_request *r, *next;
@@ -294,6 +311,7 @@ void request_admit_all(struct request_list *list)
 	while (admit_one(list))
 		;
 	list->admitting = false;
+	look_later(list);
 }
 
 static void on_room(evutil_socket_t fd, short what, void *data)

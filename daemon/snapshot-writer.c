@@ -294,8 +294,8 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 	if (t->owner != t->uid)
 		json_add_i64(o, "owner", t->owner);
 	json_add_i64(o, "gid", t->gid);
-	json_add_bytes(o, "name", t->name);
-	json_add_bytes(o, "exe", t->exe);
+	json_add_bytes(o, "name", sw->name);
+	json_add_bytes(o, "exe", sw->exe);
 	json_add(o, "arguments", json_array_of_texts(t->arguments, t->arguments_size));
 	json_add_str(o, "capture", t->ring.source->ops->name);
 	json_add_u64(o, "time", sw->copy->time);
@@ -495,7 +495,7 @@ static void list_missing(struct snapshot_writer *sw, const struct code_log *log)
 /* The trace of a recording has been written up to the last copy. */
 static int write_trace(struct snapshot_writer *sw, int dir)
 {
-	int rc = sw->trace ? 0 : trace_file_begin(dir, sw->target, sw->copy, false, &sw->trace);
+	int rc = sw->trace ? 0 : trace_file_begin(dir, sw->target, sw->exe, sw->copy, false, &sw->trace);
 
 	return rc < 0 ? rc : trace_file_end(sw->trace, sw);
 }
@@ -554,6 +554,8 @@ int snapshot_writer_run(int spool_fd, struct snapshot_writer *sw)
 
 void snapshot_writer_done(struct snapshot_writer *sw)
 {
+	free(sw->name);
+	free(sw->exe);
 	json_object_put(sw->missing);
 	json_object_put(sw->jitdump);
 	json_object_put(sw->ended);

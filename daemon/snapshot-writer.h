@@ -22,7 +22,8 @@ struct trace_file;
 struct snapshot_writer {
 	const char *id;
 	struct capture_copy *copy;
-	const struct target *target;  /* only members that do not change are read */
+	const struct target *target;  /* only members that do not change are read: not name and exe */
+	char *name, *exe;             /* of the target, when it was copied; owned */
 	uid_t account;                /* of the target's owner */
 	uid_t asked_by;               /* the caller's */
 	struct annotation annotation; /* owned */

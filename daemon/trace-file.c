@@ -172,7 +172,6 @@ static int begin(int fd, const struct target *t, const struct capture_copy *c, s
 	session.hostname = host.nodename;
 	session.release = host.release;
 	session.arch = "aarch64";
-	session.cmdline = t->exe;
 	session.pmu_type = c->pmu_type;
 	session.pmu_config = c->pmu_config;
 	session.cpus = c->cpus;
@@ -189,18 +188,20 @@ static int begin(int fd, const struct target *t, const struct capture_copy *c, s
 	return rc;
 }
 
-int trace_file_begin(int dir, const struct target *t, const struct capture_copy *c, bool recording,
+int trace_file_begin(int dir, const struct target *t, const char *exe, const struct capture_copy *c, bool recording,
 		     struct trace_file **ret)
 {
+	const struct pd_session session = { .cmdline = exe, .snapshot = !recording, .mixed = recording };
 	int fd = openat(dir, SNAPSHOT_TRACE_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
-	return fd < 0 ? -errno
-		      : begin(fd, t, c, (struct pd_session){ .snapshot = !recording, .mixed = recording }, ret);
+	return fd < 0 ? -errno : begin(fd, t, c, session, ret);
 }
 
 int trace_file_begin_live(const struct target *t, const struct capture_copy *c, struct trace_file **ret)
 {
-	return begin(-1, t, c, (struct pd_session){ .live = true, .own_clock = c->virtual_clock }, ret);
+	const struct pd_session session = { .cmdline = t->exe, .live = true, .own_clock = c->virtual_clock };
+
+	return begin(-1, t, c, session, ret);
 }
 
 int trace_file_take(struct trace_file *f, struct buf *ret)

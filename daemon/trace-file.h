@@ -26,11 +26,11 @@ struct trace_file_counts {
 	bool full;       /* it has as many threads, or slices of their streams, as it may have */
 };
 
-/* Makes the file in a directory. c has the trace units and the clock. */
-int trace_file_begin(int dir, const struct target *t, const struct capture_copy *c, bool recording,
+/* Makes the file in a directory. exe: of the target; c has the trace units and the clock. */
+int trace_file_begin(int dir, const struct target *t, const char *exe, const struct capture_copy *c, bool recording,
 		     struct trace_file **ret);
 
-/* The same of a live one. */
+/* The same of a live one, of a target that is not renamed. */
 int trace_file_begin_live(const struct target *t, const struct capture_copy *c, struct trace_file **ret);
 
 /* Moves what has been appended to a live file to the end of *ret. */

@@ -23,7 +23,9 @@ static json_object *write_snapshot(const char *id, uint64_t file_size, uint64_t 
 	struct capture_source source = { &ops };
 	struct target t = { .pid = getpid(), .pidfd = -1, .uid = getuid(), .owner = getuid(), .gid = getgid() };
 	struct capture_copy *c = calloc(1, sizeof(*c));
-	struct snapshot_writer w = { .id = id, .copy = c, .target = &t };
+	struct snapshot_writer w = {
+		.id = id, .copy = c, .target = &t, .name = strdup("program"), .exe = strdup("program")
+	};
 	_cleanup_close_ int spool = open(work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_free_ char *text = NULL;
 	json_object *o = NULL;
@@ -77,7 +79,9 @@ static void check_kernel(const char *id, uid_t owner, bool has)
 	struct capture_source source = { &ops };
 	struct target t = { .pid = getpid(), .pidfd = -1, .uid = 1000, .owner = owner, .gid = 1000 };
 	struct capture_copy *c = calloc(1, sizeof(*c));
-	struct snapshot_writer w = { .id = id, .copy = c, .target = &t };
+	struct snapshot_writer w = {
+		.id = id, .copy = c, .target = &t, .name = strdup("program"), .exe = strdup("program")
+	};
 	_cleanup_close_ int spool = open(work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_free_ char *text = NULL, *trace = NULL, *code = NULL;
 	char path[128];
