@@ -23,6 +23,7 @@
 enum {
 	TURN_NS = 5000000, /* for processes that run, so that the loop turns meanwhile */
 	ANCESTORS_MAX = 256,
+	PASS_SECONDS = 3, /* after which a process that was at a gate has executed its program */
 };
 
 #define GATE_NS 1000000000ull /* a gate is replaced at most once in this time */
@@ -190,6 +191,7 @@ static int arm(struct standing *s, struct target *t, uint32_t number)
 		return -ENOMEM;
 	}
 	*a = (struct arming){ s->all, s->id, number };
+	t->gate_ns = number ? now_ns(CLOCK_MONOTONIC) : 0;
 	target_arm(t, on_armed, a);
 	return 0;
 }
@@ -330,6 +332,12 @@ static void reconsider(struct standing_list *all, struct target *t, const struct
 	target_renamed(t, p->name, p->exe);
 	if (!s || !standing_rule_names_program(&s->rule) || is_selected(s, p))
 		return;
+	/* The event may be that of its program before, and late: it still has to execute the one that it waits for. */
+	if (t->gate_ns && now_ns(CLOCK_MONOTONIC) - t->gate_ns < PASS_SECONDS * 1000000000ull) {
+		if (!event_pending(all->look, EV_TIMEOUT, NULL))
+			event_add(all->look, &(const struct timeval){ PASS_SECONDS, 0 });
+		return;
+	}
 	t->standing = 0;
 	target_disarm(t, on_disarmed, all);
 }
