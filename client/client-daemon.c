@@ -89,8 +89,10 @@ int client_list(struct client *c, struct csight_object **ret)
 		started = client_start_daemon(c);
 	if (started > 0)
 		return started;
-	if (started == 0)
+	if (started == 0) {
+		client_error("no csightd answers: these snapshots are your own ones");
 		rc = csight_list(c->daemon, ret);
+	}
 	return rc < 0 ? client_daemon_failed(c, rc) : 0;
 }
 

@@ -11,7 +11,7 @@
 enum {
 	FILL_TRIES = 100, /* times FILL_PAUSE_MS: how long a ring may stay empty after it was armed */
 	FILL_PAUSE_MS = 20,
-	ROOM_SECONDS = 1,
+	ROOM_SECONDS = 1,      /* until what waits for room or memory is looked at again */
 	COPIES_PER_USER = 2,   /* copies of one user that may be under way at a time */
 	COPY_LEAST = 64 << 10, /* bytes of trace that a copy may always have */
 };

@@ -219,8 +219,7 @@ static int adopt(struct standing *s, const struct standing_process *p, bool at_e
 		audit_limit(&s->by, AUDIT_ARM, &on, &limit);
 		ledger_explain(&limit, &why);
 	}
-	/* A process that changes its user, as it may after fork() and by execve(), is considered again after execve().
-	 */
+	/* A process that changes its user, after fork() or by execve(), is considered again after its execve(). */
 	if (rc < 0 && rc != -ESRCH && !(rc == -EACCES && (at_exec || s->all->forking)))
 		note_failure(s, p->pid, p->name, *why.text ? why.text : strerror(-rc));
 	if (rc == 0)
@@ -258,7 +257,14 @@ static struct target *find_running(const struct standing_list *all, pid_t pid)
 	return t && t->ring.state != RING_GONE ? t : NULL;
 }
 
-static void look_again(struct standing_list *all);
+static void look_again(struct standing_list *all)
+{
+	const struct timeval now = { 0, 0 };
+
+	all->again = true;
+	if (all->begun && all->events)
+		event_add(all->look, &now);
+}
 
 static void on_disarmed(struct target *t, int rc, void *data)
 {
@@ -383,15 +389,6 @@ static void on_forked(void *data, pid_t parent, pid_t child)
 static void on_executed(void *data, pid_t pid)
 {
 	consider(data, pid);
-}
-
-static void look_again(struct standing_list *all)
-{
-	const struct timeval now = { 0, 0 };
-
-	all->again = true;
-	if (all->begun && all->events)
-		event_add(all->look, &now);
 }
 
 static void on_lost(void *data)
