@@ -102,7 +102,7 @@ finish() { exit "$failed"; }
 
 # csightd's decoders wait: what they run would be traced on a shared sink, too, and logged. A server may start a job while
 # pkill looks for it, but none once it is stopped, so the second pkill finds the rest.
-decoders() { # STOP|CONT
+decoders() { # STOP|CONT|KILL
   pkill -"$1" -u csight csight-decode
   pkill -"$1" -u csight csight-decode
 }
