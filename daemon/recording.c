@@ -42,7 +42,6 @@ struct recording {
 	struct drain_pace pace;
 	enum recording_end end;
 	struct reason why;
-	bool begun;
 	bool made; /* the directory exists, and is not the caller's yet */
 };
 
@@ -268,7 +267,7 @@ static void go_on(struct recording *r, bool now_due)
 	}
 	r->size = (struct capture_drain){ .most = (size_t)size, .least = flush || r->size.more ? 0 : DRAIN_PACE_AT };
 	r->working = true;
-	workqueue_submit_for(source_of(r)->ops->drains_rings ? r->o.capture_queue : r->o.queue, &r->drain, owner_of(r));
+	workqueue_submit_for(r->o.queue, &r->drain, owner_of(r));
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *data)
@@ -283,11 +282,6 @@ static void fail(struct recording *r)
 	reason_set(&r->why, r->rc, "cannot write to the spool: %s", strerror(-r->rc));
 }
 
-static bool has_trace(const struct capture_copy *c)
-{
-	return c->n_threads || c->n_rings;
-}
-
 static void drain_ran(struct work *w)
 {
 	struct recording *r = container_of(w, struct recording, drain);
@@ -296,20 +290,18 @@ static void drain_ran(struct work *w)
 	r->working = false;
 	r->o.target->cost_ns += r->cost_ns;
 	drain_pace_set(&r->pace, r->size.fullest);
-	if (r->rc == 0 && r->size.flushed)
-		r->flushed_ns = now_ns(CLOCK_MONOTONIC);
 	/* Memory is short: what is in the rings is drained later, and if it is overwritten, a gap. */
 	if (r->rc < 0) {
 		go_on(r, false);
 		return;
 	}
 	/* What was drained may be the trace of another user. */
-	rc = has_trace(r->copy) ? target_check_user(r->o.target) : 0;
+	rc = r->copy->n_threads ? target_check_user(r->o.target) : 0;
 	if (rc < 0) {
 		r->copy = capture_copy_free(r->copy);
 		end_with_user(r);
 	}
-	if (rc < 0 || !has_trace(r->copy)) {
+	if (rc < 0 || !r->copy->n_threads) {
 		r->copy = capture_copy_free(r->copy);
 		go_on(r, false);
 		return;
@@ -355,9 +347,6 @@ int recording_begin(const struct recording_options *options, struct recording **
 		return -ENOMEM;
 	}
 	options->snapshot->recording = recording_json(r);
-	if (source_of(r)->ops->recorded)
-		source_of(r)->ops->recorded(source_of(r), true);
-	r->begun = true;
 	*ret = r;
 	return 0;
 }
@@ -450,8 +439,6 @@ struct recording *recording_free(struct recording *r)
 {
 	if (!r)
 		return NULL;
-	if (r->begun && source_of(r)->ops->recorded)
-		source_of(r)->ops->recorded(source_of(r), false);
 	if (r->made)
 		remove_directory(r);
 	trace_file_free(r->file);

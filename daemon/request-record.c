@@ -41,7 +41,6 @@ void request_record(struct snapshot_request *r)
 	struct request_list *list = r->list;
 	struct recording_options options = { .base = list->o.base,
 					     .queue = list->o.record_queue,
-					     .capture_queue = list->o.capture_queue,
 					     .spool = list->o.spool,
 					     .ledger = list->o.ledger,
 					     .target = r->target,

@@ -112,7 +112,6 @@ struct capture_ring {
 	/* AUX records, oldest first; their offsets count from the first byte ever written */
 	struct pd_aux *slices;
 	size_t n_slices;
-	uint64_t lost; /* bytes before `from` that a recording lacks */
 };
 
 /* A kernel record. Its body (the part before sample_id) follows, padded to a multiple of 8. */
@@ -185,13 +184,6 @@ struct capture_copy {
 };
 
 struct capture_copy *capture_copy_free(struct capture_copy *c);
-void capture_copy_drop_rings(struct capture_copy *c);
-
-/*
- * Removes from the last copy of a recording of rings what is later than a time of the kernel's records, from which on
- * the process may be another user's: all but threads, their mappings and records of that time.
- */
-void capture_copy_cut(struct capture_copy *c, uint64_t time);
 
 /* Records a text that describes what the copy lacks. */
 void capture_note_missing(struct capture_copy *c, const char *fmt, ...) _printf_(2, 3);
@@ -205,19 +197,9 @@ void capture_add_record(struct buf *b, uint32_t type, uint16_t misc, const void 
 
 /* How far a ring has been recorded, by a recording that goes on while the program runs. */
 struct capture_position {
-	uint32_t serial;      /* of the thread that used it last; 0: none did. Of a CPU's ring: 1 if it is recorded */
+	uint32_t serial;      /* of the thread that used it last; 0: none did */
 	uint64_t to, earlier; /* of its stream; bytes of earlier threads of the ring */
 	bool ended;           /* its end has been drained, of a drain that is live */
-	uint64_t
-	    time; /* of a CPU's ring: since when trace is missing if that behind `to` is lost; 0: none was drained */
-};
-
-/* How far the records about a process have been recorded that has trace units, and how fast its rings fill. */
-struct capture_records {
-	uint64_t time;     /* of the kernel's records */
-	uint64_t switches; /* number of switches, of all that ever were */
-	uint64_t flushed;  /* CLOCK_MONOTONIC, when the sinks were last emptied into the rings; 0: never */
-	double rate;       /* parts of the ring that fills first, in a ns */
 };
 
 /* The positions of all rings. Zeros before the first drain(), which allocates the list; the caller frees it. */
@@ -225,7 +207,6 @@ struct capture_positions {
 	struct capture_position *list;
 	uint32_t n, next; /* next: the ring that is drained first, so that each has its turn */
 	uint64_t log;     /* bytes of the log that have been drained; UINT64_MAX: the rest of it is damaged */
-	struct capture_records records;
 };
 
 /* How much is drained. */
@@ -240,12 +221,8 @@ struct capture_drain {
 	bool ended; /* of one that is live: the process has ended, and the streams of its threads are completed */
 	/* Results: */
 	double fullest; /* part of a ring that was to be drained */
-	bool flushed;   /* of rings: all that there was in the sinks has been looked at */
 	bool more;      /* there was more */
 };
-
-/* The log of a drain, whose size is not known: the last copy writes it, and all of it belongs to the recording. */
-#define CAPTURE_LOG_ALL (SIZE_MAX - 1)
 
 /* What a copy may take. The program cannot raise it: what is more is left out, and noted as missing. */
 struct capture_limits {
@@ -320,16 +297,11 @@ struct capture_ops {
 	int (*copy)(struct capture_source *s, bool alive, const struct capture_limits *limits,
 		    struct capture_copy **ret);
 	/*
-	 * Copies what rings have got since the positions, and moves these, while the process goes on; on any thread, or
-	 * if drains_rings on the capture thread. *ret has trace units, threads with data or rings, and the size of the
-	 * log, or what is new in it, or CAPTURE_LOG_ALL.
+	 * Copies what rings have got since the positions, and moves these; on any thread, while the rings go on. *ret
+	 * has threads with data, trace units, and the size of the log, or what is new in it. NULL: the source cannot.
 	 */
 	int (*drain)(struct capture_source *s, struct capture_positions *positions, struct capture_drain *drain,
 		     struct capture_copy **ret);
-	bool drains_rings; /* and not streams of threads, which alone can be live */
-	/* A recording begins, or has been copied to its end: until then, what describes its trace is kept. May be NULL.
-	 */
-	void (*recorded)(struct capture_source *s, bool begins);
 	/*
 	 * These may be called by the event loop at any time. threads: ring contents without data; the caller frees the
 	 * list.

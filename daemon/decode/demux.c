@@ -328,21 +328,6 @@ static bool may_have_run_unseen(const struct demux *d, const struct feed *f, con
 	       (d->input->has_clock && was_elsewhere(d, f, t->since, u->has_at ? u->at : u->hi));
 }
 
-/*
- * True if all that is lost between two AUX slices of a thread was executed while the thread, by the records of its
- * switches, did not run.
- */
-static bool slept_through(const struct demux *d, const struct pd_piece *before, const struct pd_piece *here)
-{
-	uint32_t tid = here->origin.tid;
-	enum pd_loss_kind kind;
-	struct schedule_pause pause;
-
-	return schedule_pause(d->input->schedule, tid, before->origin.time, here->origin.time, &pause) &&
-	       !pd_lost_between(d->input->contents, tid, before->origin.time, pause.from, &kind) &&
-	       !pd_lost_between(d->input->contents, tid, pause.to, here->origin.time, &kind);
-}
-
 /* True if trace is lost between two AUX slices of a thread. */
 static bool lost_between(const struct demux *d, const struct pd_piece *before, const struct pd_piece *here,
 			 enum element_reason *ret)
@@ -350,8 +335,7 @@ static bool lost_between(const struct demux *d, const struct pd_piece *before, c
 	enum { LOSSY = PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION };
 	enum pd_loss_kind kind = PD_LOSS_OVERWRITTEN;
 	bool lost =
-	    pd_lost_between(d->input->contents, here->origin.tid, before->origin.time, here->origin.time, &kind) &&
-	    !slept_through(d, before, here);
+	    pd_lost_between(d->input->contents, here->origin.tid, before->origin.time, here->origin.time, &kind);
 
 	if (!lost && before->flags & PD_AUX_TRUNCATED)
 		kind = PD_LOSS_TRUNCATED;

@@ -118,96 +118,6 @@ static void test_slices(void)
 	done();
 }
 
-static struct capture_ring copy_between(uint64_t from, uint64_t to, bool continues)
-{
-	struct capture_ring copy;
-
-	CHECK_EQ(aux_copy_between(&a, from, to, continues, &copy), 0);
-	CHECK(copy.size == to - from && copy.from == from);
-	for (uint64_t i = 0; i < copy.size; i++)
-		if (copy.data[i] != buffer[(from + i) % SIZE])
-			CHECK(false);
-	return copy;
-}
-
-static void free_ring(struct capture_ring *copy)
-{
-	free(copy->data);
-	free(copy->slices);
-}
-
-/* Parts of a buffer that a recording copies, one after the other: a slice may be in several. */
-static void test_parts(void)
-{
-	struct capture_ring copy;
-
-	fresh();
-	slice(1000, 1000, 2, 7, 20);
-	slice(2000, 1000, 3, 8, 40);
-	slice(2000, 0, 1, 9, 45);
-	slice(3000, 1000, 2, 7, 50);
-	copy = copy_between(0, 1500, false);
-	CHECK_EQ(copy.n_slices, 2);
-	CHECK(copy.slices[0].flags == 2 && copy.slices[0].size == 1000);
-	/* That it was truncated is known at its end. */
-	CHECK(copy.slices[1].flags == 2 && copy.slices[1].offset == 1000 && copy.slices[1].size == 500);
-	free_ring(&copy);
-	copy = copy_between(1500, 2500, true);
-	CHECK_EQ(copy.n_slices, 3);
-	CHECK(copy.slices[0].flags == (3 | PD_AUX_CONTINUES) && copy.slices[0].offset == 1500 &&
-	      copy.slices[0].size == 500 && copy.slices[0].tid == 8);
-	CHECK(copy.slices[1].size == 0 && copy.slices[1].tid == 9);
-	CHECK(copy.slices[2].flags == 2 && copy.slices[2].size == 500 && copy.slices[2].time == 50);
-	free_ring(&copy);
-	/* Something between the two is lost: the slice begins at a frame, and is partial. */
-	copy = copy_between(2600, 3000, false);
-	CHECK_EQ(copy.n_slices, 1);
-	CHECK(copy.slices[0].flags == (2 | PD_AUX_PARTIAL) && copy.slices[0].offset == 2608 &&
-	      copy.slices[0].size == 392);
-	free_ring(&copy);
-	CHECK(aux_slice_at(&a, 999)->ended == 20 && aux_slice_at(&a, 1000)->ended == 40);
-	CHECK(aux_slice_at(&a, 2999)->ended == 50 && aux_slice_at(&a, 3000) == NULL);
-	done();
-}
-
-/* A buffer that is filled once: offsets are those of the beginning, and it is full up to one page early. */
-static void test_fill(void)
-{
-	struct capture_ring copy = { 0 };
-	uint64_t from;
-
-	fresh();
-	a.size = a.ring.aux_size = (uint64_t)sysconf(_SC_PAGESIZE) + SIZE;
-	a.fills = true;
-	start(7, 10);
-	slice(0, 1000, 0, 7, 20);
-	CHECK(a.end == 1000 && !a.full_at && !a.failed);
-	/* A sink that was refused is tried again. */
-	slice(1000, 0, 1, 7, 21);
-	CHECK(a.failed && a.refused == 21 && !a.full_at);
-	a.failed = false;
-	start(8, 30);
-	slice(1000, 500, 0, 8, 40);
-	start(9, 50);
-	slice(1500, SIZE - 1500, 9, 9, 60);
-	CHECK(a.full_at == 60 && a.end == SIZE && !a.failed && a.collisions == 0);
-	/* The kernel refuses what follows. */
-	slice(SIZE, 0, 1, 7, 70);
-	CHECK(!a.failed && a.refused == 21);
-	/* Another buffer was full while thread 9 ran: it stays; and earlier: it goes. */
-	aux_end(&a, 50);
-	CHECK_EQ(aux_held(&a, &from), SIZE);
-	aux_end(&a, 49);
-	CHECK_EQ(aux_held(&a, &from), 1500);
-	slice(1500, 100, 0, 7, 80);
-	CHECK_EQ(a.end, 1500);
-	CHECK_EQ(aux_copy(&a, UINT64_MAX, &copy), 0);
-	CHECK(copy.size == 1500 && copy.n_slices == 3 && copy.slices[2].flags == 0);
-	free(copy.data);
-	free(copy.slices);
-	done();
-}
-
 /* From the first refusal to the start that is not followed by another. */
 static void test_outages(void)
 {
@@ -442,7 +352,6 @@ static void test_tasks(void)
 {
 	struct capture_interval *list;
 	struct buf b = { 0 };
-	uint64_t position = 0;
 	size_t n;
 
 	thread_table_init(&t, 100);
@@ -511,7 +420,6 @@ static void test_tasks(void)
 	      t.switches_room <= 4 * THREAD_TABLE_SWITCHES_MAX);
 	buf_clear(&b);
 	thread_table_records(&t, &b);
-	thread_table_switches(&t, &position, &b);
 	CHECK(memmem(b.data, b.size, (const uint32_t[]){ 4242 }, 4) == NULL);
 	buf_done(&b);
 	thread_table_done(&t);
@@ -689,9 +597,7 @@ int main(void)
 	a.fd = -1;
 	test_births();
 	test_slices();
-	test_parts();
 	test_failures();
-	test_fill();
 	test_outages();
 	test_untraced();
 	test_ring();

@@ -75,7 +75,6 @@ struct thread {
 	unsigned disabled; /* bit mask of CPUs on which its event is off */
 	uint64_t left;
 	bool stopped; /* its trace ended when it left */
-	bool missed;  /* it has executed something while tracing was off */
 	FILE *truth;
 	uint64_t calls[64];
 	unsigned depth;
@@ -103,7 +102,7 @@ static bool truncated, unrecorded, stopped, crowd, kernel, swapped;
 static unsigned rounds = ROUNDS, current_round;
 static uint32_t last_tid = PID_A + THREADS; /* of a crowd */
 static FILE *crowd_truth, *resumed;
-static uint64_t stop_time, start_time;
+static uint64_t stop_time;
 static uint64_t drop_at, arena_size;
 static struct buf frames;
 
@@ -363,7 +362,6 @@ static bool step(struct cpu *c)
 
 		etm_init(&unused, sink, sizeof(sink), false, 0);
 		e = &unused;
-		t->missed = stopped && off;
 	} else if (crowd) {
 		static uint32_t before;
 
@@ -372,8 +370,7 @@ static bool step(struct cpu *c)
 		before = t->tid;
 		fprintf(crowd_truth, "%" PRIx64 "\n", pc);
 	} else if (t->truth) {
-		fprintf(t->truth, "%s%" PRIx64 "\n", t->missed ? "gap\n" : "", pc);
-		t->missed = false;
+		fprintf(t->truth, "%" PRIx64 "\n", pc);
 	}
 	if (op == 0xd4000001) {
 		etm_exception(e, ETM_CALL, next, false);
@@ -547,11 +544,11 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 	write_records(w);
 	if (stop_time)
 		pd_write_aux(w, &(struct pd_aux){ .offset = stop_time,
-						  .flags = PD_AUX_PARTIAL,
+						  .flags = PD_AUX_TRUNCATED | PD_AUX_PARTIAL,
 						  .pid = UINT32_MAX,
 						  .tid = UINT32_MAX,
 						  .cpu = UINT32_MAX,
-						  .time = start_time });
+						  .time = stop_time });
 	for (size_t i = 0; i < n_frozen; i++)
 		pd_write_aux(w, &frozen[i]);
 	for (uint32_t i = 0; i < CPUS && !arena; i++)
@@ -752,19 +749,17 @@ int main(int argc, char **argv)
 						     .time = cpus[0].time };
 				n_frozen++;
 			}
-			if (!stopped)
-				gap();
+			gap();
 			off = true;
 		}
 		/* Tracing is off for a while. */
 		if (off && i == rounds / 2 + 60) {
 			off = false;
-			start_time = MAX(cpus[0].time, cpus[1].time) + 300;
-			for (int k = 0; k < CPUS; k++) {
-				cpus[k].time = start_time;
-				if (cpus[k].thread)
+			for (int k = 0; k < CPUS; k++)
+				if (cpus[k].thread) {
+					cpus[k].time += 300;
 					begin_trace(&cpus[k]);
-			}
+				}
 		}
 		if (i == rounds)
 			break;

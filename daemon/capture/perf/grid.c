@@ -43,8 +43,6 @@ static struct perf_event_attr grid_attr(const struct plan *p, const struct plan_
 	attr.inherit = attr.inherit_thread = !p->thread;
 	attr.watermark = 1;
 	attr.wakeup_watermark = (uint32_t)(p->data_size / 4);
-	/* Else the kernel stops a sink halfway to wake a reader. */
-	attr.aux_watermark = p->fill ? (uint32_t)c->aux_size : 0;
 	return attr;
 }
 
@@ -64,8 +62,7 @@ static struct perf_event_attr switch_attr(const struct plan *p)
 static int map_ring(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
 {
 	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
-	int rc = a->fills ? perf_ring_map_fill(fd, g->plan->data_size, a->size, &a->ring)
-			  : perf_ring_map(fd, g->plan->data_size, a->size, &a->ring);
+	int rc = perf_ring_map(fd, g->plan->data_size, a->size, &a->ring);
 
 	if (rc == 0 && epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &wanted) < 0) {
 		rc = -errno;
@@ -109,7 +106,7 @@ static int open_trace_event(const struct grid_opening *o, size_t n, uint32_t tid
 			snprintf(what, sizeof(what), "the address filter");
 	}
 	if (rc == 0 && a->fd < 0) {
-		rc = keeper_client_map(g->keeper, &ring, g->plan->data_size, a->size, a->fills);
+		rc = keeper_client_map(g->keeper, &ring, g->plan->data_size, a->size);
 		if (rc == 0)
 			rc = map_ring(g, a, fd, o->poll_fd);
 		if (rc == 0)
@@ -299,10 +296,8 @@ static int init_rings(struct grid *g, const struct plan *plan)
 			    .rings = calloc(plan->n_cpus + 1, sizeof(*g->rings)) };
 	if (!g->rings)
 		return -ENOMEM;
-	for (size_t n = 0; n < plan->n_cpus; n++) {
+	for (size_t n = 0; n < plan->n_cpus; n++)
 		aux_init(&g->rings[n], plan->cpus[n].cpu, plan->cpus[n].aux_size, plan->cpus[n].trace_id);
-		g->rings[n].fills = plan->fill;
-	}
 	return 0;
 }
 
@@ -509,8 +504,6 @@ void grid_stop(struct grid *g)
 {
 	uint64_t began = now_ns(CLOCK_MONOTONIC);
 
-	if (g->ended)
-		return;
 	control_all(g, PERF_EVENT_IOC_DISABLE);
 	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++) {
 		g->rings[n].stopped_at = perf_ring_aux_head(&g->rings[n].ring);
@@ -533,24 +526,18 @@ void grid_pause(struct grid *g, bool paused)
 		grid_start(g);
 }
 
-static void stop_switches(const struct grid *g)
-{
-	for (size_t i = 0; i < g->n_switch_fds; i++)
-		perf_event_control(g->switch_fds[i], PERF_EVENT_IOC_DISABLE, 0);
-}
-
 void grid_end(struct grid *g)
 {
 	grid_stop(g);
-	stop_switches(g);
-	g->ended = true;
+	for (size_t i = 0; i < g->n_switch_fds; i++)
+		perf_event_control(g->switch_fds[i], PERF_EVENT_IOC_DISABLE, 0);
 }
 
 void grid_start(struct grid *g)
 {
 	uint64_t began = now_ns(CLOCK_MONOTONIC);
 
-	if (g->paused || g->ended)
+	if (g->paused)
 		return;
 	control_all(g, PERF_EVENT_IOC_ENABLE);
 	if (g->off)
@@ -567,13 +554,7 @@ static void forget_pauses(struct grid *g)
 	for (size_t n = 0; n < g->plan->n_cpus; n++)
 		if (g->rings[n].first < g->rings[n].n_slices)
 			oldest = MIN(oldest, g->rings[n].slices[g->rings[n].first].ended);
-	/* The oldest two become one. */
-	if (g->n_pauses > PAUSES_MAX) {
-		g->pauses[0].to = MAX(g->pauses[0].to, g->pauses[1].to);
-		g->pauses[0].changed &= g->pauses[1].changed;
-		memmove(g->pauses + 1, g->pauses + 2, (--g->n_pauses - 1) * sizeof(*g->pauses));
-	}
-	for (size_t i = 0; i < g->n_pauses; i++)
+	for (size_t i = g->n_pauses > PAUSES_MAX ? 1 : 0; i < g->n_pauses; i++)
 		if (g->pauses[i].to >= oldest)
 			g->pauses[kept++] = g->pauses[i];
 	g->n_pauses = kept;
@@ -598,29 +579,17 @@ static void note_stop(struct grid *g)
 	}
 }
 
-bool grid_changed_since(const struct grid *g, int64_t shift, uint64_t *ret)
-{
-	*ret = g->change_begun ? g->change_begun : g->change_from + (uint64_t)shift;
-	return g->change_from != 0;
-}
-
 /*
  * The events are stopped and started one after another. Meanwhile a thread may have run untraced on one CPU, and traced
- * on another before and after. Where they are still stopped, that has no end yet; its beginning is converted at once,
- * since the clocks drift.
+ * on another before and after.
  */
 static void note_changes(struct grid *g, int64_t shift)
 {
-	struct grid_pause change = { .to = g->change_to + (uint64_t)shift, .changed = 1 };
+	const struct grid_pause change = { g->change_from + (uint64_t)shift, g->change_to + (uint64_t)shift, 1 };
 
-	if (!grid_changed_since(g, shift, &change.from))
-		return;
-	g->change_begun = change.from;
-	if (g->off)
-		return;
-	if (g->rings)
+	if (g->change_from && g->rings)
 		grid_add_pause(g, &change);
-	g->change_from = g->change_begun = 0;
+	g->change_from = 0;
 }
 
 /*
@@ -636,29 +605,9 @@ void grid_retry(struct grid *g, uint64_t failed_since)
 /* A thread that has run untraced shows a failure, unless tracing was stopped or paused. */
 static void judge_untraced(const struct grid *g, struct aux_buffer *a)
 {
-	if (a->untraced && !g->stopped && !g->paused && !g->ended)
+	if (a->untraced && !g->stopped && !g->paused)
 		aux_note_failure(a, a->untraced_since);
 	a->untraced = a->stopping = false;
-}
-
-/*
- * Where a ring is full, its CPU is traced no longer. A thread may have run there between two slices of other rings: so
- * tracing ends on all CPUs, and what began since then is dropped. Records of switches would fill the replay log.
- */
-static void end_filled(struct grid *g)
-{
-	uint64_t since = UINT64_MAX;
-
-	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
-		if (g->rings[n].full_at)
-			since = MIN(since, g->rings[n].full_at);
-	if (since == UINT64_MAX)
-		return;
-	g->filled = g->ended = g->off = true;
-	control_all(g, PERF_EVENT_IOC_DISABLE);
-	stop_switches(g);
-	for (size_t n = 0; n < g->plan->n_cpus; n++)
-		aux_end(&g->rings[n], since);
 }
 
 void grid_drain(struct grid *g, uint64_t now, int64_t shift, struct buf *scratch)
@@ -670,8 +619,6 @@ void grid_drain(struct grid *g, uint64_t now, int64_t shift, struct buf *scratch
 		aux_drain(&g->rings[n], scratch);
 		judge_untraced(g, &g->rings[n]);
 	}
-	if (!g->ended)
-		end_filled(g);
 	if (g->stopped && g->rings)
 		note_stop(g);
 	g->stopped = false;

@@ -36,11 +36,8 @@ struct grid {
 	unsigned opened; /* number of threads for which events were opened */
 	bool stopped;    /* tracing has been stopped since the last drain */
 	bool off;        /* tracing is stopped now */
-	bool ended;      /* tracing has ended for good */
-	bool filled;     /* because a ring of a plan to fill is full */
 	/* From the first stop or start since the last drain until the last one, CLOCK_MONOTONIC; 0: none. */
 	uint64_t change_from, change_to;
-	uint64_t change_begun;     /* change_from in the records' clock; 0: not converted yet */
 	struct grid_pause *pauses; /* ascending; to is UINT64_MAX until the records up to the start have been read */
 	size_t n_pauses, pauses_room;
 	bool paused; /* tracing stays stopped until grid_pause() ends the pause */
@@ -71,9 +68,6 @@ size_t grid_events(const struct grid *g);
 
 /* Opens events on CPUs that have become available. */
 int grid_extend(struct grid *g, pid_t pid, const struct filter *filter, int poll_fd, struct reason *why);
-
-/* True if tracing has been stopped or started since a time of the records' clock, and that is not in pauses. */
-bool grid_changed_since(const struct grid *g, int64_t shift, uint64_t *ret);
 
 /* After grid_stop() all trace is in the AUX buffers. Switches are still recorded. */
 void grid_stop(struct grid *g);

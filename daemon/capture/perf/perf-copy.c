@@ -69,7 +69,7 @@ static bool cut_overwritten(struct perf_target *s, struct capture_copy *c)
 	return all;
 }
 
-bool perf_copy_has_registers(const struct perf_target *s, uint32_t cpu)
+static bool has_registers(const struct perf_target *s, uint32_t cpu)
 {
 	const struct topology_cpu *t = topology_find_cpu(s->m->topology, cpu);
 
@@ -112,7 +112,7 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 		held = wanted_bytes(&rings[n], c);
 		if (!held)
 			continue;
-		if (!perf_copy_has_registers(s, rings[n].cpu)) {
+		if (!has_registers(s, rings[n].cpu)) {
 			capture_note_missing(
 			    c, "the trace of CPU %u was left out: the registers of its trace unit cannot be read",
 			    rings[n].cpu);
@@ -131,11 +131,10 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 }
 
 /* Adds the start of each slice. Not for a shared sink, where it would reveal which other process was running. */
-void perf_copy_starts(const struct perf_target *s, struct capture_copy *c)
+static void add_starts(const struct perf_target *s, struct capture_copy *c)
 {
-	for (size_t i = 0; i < c->n_rings; i++) {
+	for (size_t i = 0, n = 0; i < c->n_rings; i++) {
 		const struct aux_buffer *a;
-		size_t n = 0;
 
 		while (s->grid.rings[n].cpu != c->rings[i].cpu)
 			n++;
@@ -145,8 +144,7 @@ void perf_copy_starts(const struct perf_target *s, struct capture_copy *c)
 			const uint32_t body[2] = { slice->pid, slice->tid };
 			struct pd_origin origin = { slice->pid, slice->tid, a->cpu, slice->begun };
 
-			if (slice->begun && slice->to > c->rings[i].from &&
-			    slice->from < c->rings[i].from + c->rings[i].size)
+			if (slice->begun && slice->to > c->rings[i].from)
 				capture_add_record(&c->records, PERF_RECORD_ITRACE_START, 0, body, sizeof(body),
 						   &origin);
 		}
@@ -164,39 +162,18 @@ static void add_pause(struct capture_copy *c, const struct grid_pause *p)
 	capture_add_record(&c->records, PERF_RECORD_AUX, 0, body, sizeof(body), &origin);
 }
 
-/* Adds the outages of a shared sink's CPUs. The rings of most are empty, and are not copied. */
-static void add_outages(const struct arena *arena, uint64_t since, uint64_t now, struct capture_copy *c)
+/* Adds what the decoder cannot see in the slices: when tracing was off, and lost records at the end of a ring. */
+static void add_losses(const struct perf_target *s, struct capture_copy *c)
 {
-	for (size_t n = 0; n < arena->plan->n_cpus; n++) {
-		const struct aux_buffer *a = &arena->rings[n];
-
-		for (unsigned i = 0; i < a->n_outages; i++) {
-			uint64_t from = a->outages[i].from, to = MIN(a->outages[i].to, now);
-
-			if (to >= since)
-				add_pause(c, &(struct grid_pause){ from, MAX(to, from + 1), 0 });
-		}
-	}
-}
-
-void perf_copy_losses(const struct perf_target *s, uint64_t since, struct capture_copy *c)
-{
-	uint64_t one[2] = { 0, 1 }, now = sideband_now(s->m->sideband), from;
+	uint64_t one[2] = { 0, 1 }, now = sideband_now(s->m->sideband);
 	struct grid_pause failed = { s->failed_since, MAX(now, s->failed_since + 1), 0 };
 
-	if (s->shared) {
-		add_outages(&s->m->arena, since, now, c);
-		return;
-	}
 	for (size_t i = 0; i < s->grid.n_pauses; i++) {
 		struct grid_pause pause = s->grid.pauses[i];
 
 		pause.to = pause.changed ? pause.to : MIN(pause.to, now);
-		if (pause.to >= since)
-			add_pause(c, &pause);
+		add_pause(c, &pause);
 	}
-	if (grid_changed_since(&s->grid, sideband_shift(s->m->sideband), &from))
-		add_pause(c, &(struct grid_pause){ from, MAX(now, from + 1), 1 });
 	if (s->again)
 		add_pause(c, &failed);
 	for (size_t n = 0; n < s->plan->n_cpus; n++) {
@@ -211,7 +188,21 @@ void perf_copy_losses(const struct perf_target *s, uint64_t since, struct captur
 	}
 }
 
-int perf_copy_units(const struct perf_target *s, struct capture_copy *c)
+/* Adds the outages of a shared sink's CPUs. The rings of most are empty, and are not copied. */
+static void add_outages(const struct arena *arena, uint64_t now, struct capture_copy *c)
+{
+	for (size_t n = 0; n < arena->plan->n_cpus; n++) {
+		const struct aux_buffer *a = &arena->rings[n];
+
+		for (unsigned i = 0; i < a->n_outages; i++) {
+			uint64_t from = a->outages[i].from, to = MIN(a->outages[i].to, now);
+
+			add_pause(c, &(struct grid_pause){ from, MAX(to, from + 1), 0 });
+		}
+	}
+}
+
+static int copy_units(const struct perf_target *s, struct capture_copy *c)
 {
 	const struct plan *p = perf_target_plan(s);
 	const struct aux_buffer *rings = perf_target_rings(s);
@@ -241,10 +232,8 @@ int perf_copy_units(const struct perf_target *s, struct capture_copy *c)
 	return 0;
 }
 
-/* since: what a recording has of the switches, pauses and lost records; or NULL. */
-static int copy_tasks(struct perf_target *s, const struct capture_positions *since, struct capture_copy *c)
+static int copy_tasks(struct perf_target *s, struct capture_copy *c)
 {
-	struct capture_records from = since ? since->records : (struct capture_records){ 0 };
 	uint64_t until = sideband_now(s->m->sideband);
 	int rc = thread_table_threads(&s->thread_table, &c->threads, &c->n_threads);
 
@@ -256,10 +245,12 @@ static int copy_tasks(struct perf_target *s, const struct capture_positions *sin
 		if (!c->threads[n].start_ns)
 			c->threads[n].start_ns = s->armed_at;
 	thread_table_records(&s->thread_table, &c->records);
-	thread_table_switches(&s->thread_table, &from.switches, &c->records);
-	if (!s->shared)
-		perf_copy_starts(s, c);
-	perf_copy_losses(s, from.time, c);
+	if (s->shared) {
+		add_outages(&s->m->arena, until, c);
+	} else {
+		add_starts(s, c);
+		add_losses(s, c);
+	}
 	return buf_error(&c->records);
 }
 
@@ -305,7 +296,7 @@ static int copy_kernel(struct perf_target *s, struct capture_copy *c)
 }
 
 /* The AUX records of a shared sink name the thread that was running at the stop, which is unrelated. */
-void perf_copy_hide_others(struct capture_copy *c)
+static void hide_others(struct capture_copy *c)
 {
 	for (size_t i = 0; i < c->n_rings; i++)
 		for (size_t k = 0; k < c->rings[i].n_slices; k++)
@@ -360,7 +351,7 @@ static uint64_t ended_at(struct perf_target *s, uint64_t now)
 
 static void find_window(struct perf_target *s, bool alive, uint64_t wanted, struct capture_copy *c)
 {
-	uint64_t now = sideband_now(s->m->sideband), end = alive && !s->grid.filled ? now : ended_at(s, now);
+	uint64_t now = sideband_now(s->m->sideband), end = alive ? now : ended_at(s, now);
 
 	if (wanted)
 		c->since = end - MIN(end, wanted);
@@ -371,7 +362,6 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 	struct perf_machine *m = s->m;
 	uint64_t held = perf_watch_held(s);
 	bool running = s->shared || (alive && !s->lost && !held);
-	const struct capture_positions *since = limits->since;
 	int rc;
 
 	c->missing.limit = CAPTURE_MISSING_MAX;
@@ -382,7 +372,7 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 	/* Tracing continues during all further work. */
 	if (s->shared)
 		c->blind = arena_flush(&m->arena);
-	else if (running && !since)
+	else if (running)
 		c->blind = restart_grid(&s->grid);
 	perf_machine_read_records(m);
 	perf_target_catch_up(s);
@@ -390,8 +380,8 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 	find_window(s, alive, limits->last, c);
 	if (s->shared && arena_restore_contexts(&m->arena))
 		arena_drain(&m->arena, &m->scratch);
-	rc = since ? perf_drain_last(s, limits, c) : copy_rings(s, limits->trace, c);
-	if (rc == 0 && !since && perf_target_plan(s)->direct && running && cut_overwritten(s, c))
+	rc = copy_rings(s, limits->trace, c);
+	if (rc == 0 && perf_target_plan(s)->direct && running && cut_overwritten(s, c))
 		rc = copy_stopped(s, limits->trace, c);
 	if (held) {
 		c->blind = now_ns(CLOCK_MONOTONIC) - held;
@@ -400,16 +390,14 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 	if (rc == 0)
 		rc = copy_code(s, c);
 	if (rc == 0)
-		rc = perf_copy_units(s, c);
+		rc = copy_units(s, c);
 	if (rc == 0)
-		rc = copy_tasks(s, limits->since, c);
+		rc = copy_tasks(s, c);
 	if (rc == 0 && s->options.kernel)
 		rc = copy_kernel(s, c);
-	if (s->shared)
-		perf_copy_hide_others(c);
-	if (since)
-		perf_drain_cut(s, since, c);
-	if (c->n_rings == 0 && !since)
+	if (rc == 0 && s->shared)
+		hide_others(c);
+	if (c->n_rings == 0)
 		capture_note_missing(c, "no sink held any trace");
 	perf_target_report_missing(s, &c->missing);
 	return rc;

@@ -282,8 +282,6 @@ static void describe_plan(const struct plan *p, struct buf *b)
 	/* Rings of all threads have the description of earlier versions, so that an upgrade keeps them. */
 	if (p->thread)
 		buf_u32(b, p->thread);
-	if (p->fill)
-		buf_u8(b, CAPTURE_MODE_FILL);
 	for (size_t n = 0; n < p->n_cpus; n++) {
 		const struct plan_cpu *c = &p->cpus[n];
 

@@ -547,7 +547,7 @@ void perf_machine_drain(struct perf_machine *m)
 {
 	struct epoll_event events[EVENTS_AT_ONCE];
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
-	struct perf_target *s, *next;
+	struct perf_target *s;
 	bool polls = false;
 
 	free_dead(m);
@@ -577,8 +577,6 @@ void perf_machine_drain(struct perf_machine *m)
 		update_cpus(m);
 	}
 	maintain_arena(m);
-	for (s = TAILQ_FIRST(&m->sources); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH (s, &m->sources, link)
 		perf_target_maintain(s, now);
-	}
 }
