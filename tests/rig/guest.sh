@@ -66,11 +66,23 @@ reached() { # TRACEPOINT...
     grep -q "^[1-9][0-9]*,.*$event" counted || { echo "the emulator reaches no $event" | note >&2; return 1; }
   done
 }
-set_reached() { # "TRACEPOINT..." OPTION...: a trigger of alice's, which the kernel reports hits of; prints its number
+# A trigger of alice's; prints its number, or 0. Beside a load csightd may have to give up opening the events, as others
+# wait for it meanwhile.
+set_trigger() { # OPTION...
+  local try
+  for ((try = 0; try <= LOAD; try++)); do
+    as alice csight watch --pid "$pid" --background "$@" 2>said && return
+    note <said >&2
+    grep -q 'took too long' said || break
+  done
+  echo 0
+}
+set_reached() { # "TRACEPOINT..." OPTION...: the same, and the kernel reports its hits
   local events=$1 number try
   shift
   for ((try = 0; try < 5; try++)); do
-    number=$(as alice csight watch --pid "$pid" --background "$@" 2>said) || { note <said >&2; number=0; break; }
+    number=$(set_trigger "$@")
+    [ "$number" != 0 ] || break
     # shellcheck disable=SC2086
     reached $events && break
     quiet as alice csight triggers --remove "$number"
