@@ -12,6 +12,23 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
+static const char syscall_prefix[] = "syscall ";
+
+static bool is_syscall(const struct store_trigger *t)
+{
+	return !t->function && strncmp(t->condition, syscall_prefix, sizeof(syscall_prefix) - 1) == 0;
+}
+
+/* True if the hit may be in that system call, whose name may be unknown. */
+static bool may_be_in(const struct store_trigger *t, const struct store_function *f)
+{
+	const char *wanted = t->condition + sizeof(syscall_prefix) - 1;
+	size_t n = strcspn(is_syscall(t) ? wanted : "", " ");
+
+	return f->kind == REGION_SYSCALL &&
+	       (!n || strcmp(f->name, "syscall") == 0 || (strncmp(f->name, wanted, n) == 0 && !f->name[n]));
+}
+
 /* Returns a byte for each function, not 0 where the trigger may mean it. */
 static uint8_t *wanted_functions(const struct store *s, const struct store_trigger *t)
 {
@@ -20,7 +37,7 @@ static uint8_t *wanted_functions(const struct store *s, const struct store_trigg
 	for (size_t i = 0; wanted && i < store_functions(s); i++) {
 		const struct store_function *f = store_function(s, i);
 
-		wanted[i] = t->function ? store_name_matches(f->name, t->function) : f->kind == REGION_SYSCALL;
+		wanted[i] = t->function ? store_name_matches(f->name, t->function) : may_be_in(t, f);
 	}
 	return wanted;
 }
@@ -76,8 +93,7 @@ int store_trigger_call(const struct store *s, struct store_found_call *ret)
 	int rc;
 
 	/* A region of a program is no call. */
-	if (!store_trigger(s, &t) || !t.tid || !t.time ||
-	    (!t.function && !is_wait(&t) && strncmp(t.condition, "syscall ", 8) != 0))
+	if (!store_trigger(s, &t) || !t.tid || !t.time || (!t.function && !is_wait(&t) && !is_syscall(&t)))
 		return 0;
 	slack = slack_of(s, &t);
 	wanted = wanted_functions(s, &t);

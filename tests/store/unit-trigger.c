@@ -11,6 +11,7 @@
 struct part {
 	uint8_t entered, left;
 	uint64_t from, to;
+	const struct region *syscall; /* NULL: it is a call of a function */
 };
 
 static void write_store(int fd, const struct store_trigger *trigger, uint64_t bound, const struct part *parts, size_t n)
@@ -31,7 +32,10 @@ static void write_store(int fd, const struct store_trigger *trigger, uint64_t bo
 		struct call_event events[] = {
 			{ .type = CALL_EVENT_SEGMENT, .time = p->from },
 			{ .type = CALL_EVENT_ENTER, .kind = CALL_INFERRED, .time = p->from, .function = &outer },
-			{ .type = CALL_EVENT_ENTER, .kind = p->entered, .time = p->from, .function = &planted },
+			{ .type = CALL_EVENT_ENTER,
+			  .kind = p->entered,
+			  .time = p->from,
+			  .function = p->syscall ? p->syscall : &planted },
 			{ .type = CALL_EVENT_LEAVE, .kind = p->left, .time = p->to },
 			{ .type = CALL_EVENT_LEAVE, .kind = LEAVE_GAP, .time = p->to },
 			{ .type = CALL_EVENT_GAP, .time = p->to },
@@ -48,11 +52,15 @@ static void write_store(int fd, const struct store_trigger *trigger, uint64_t bo
 	store_writer_free(w);
 }
 
-/* Returns when the call begins that a hit is about, which came at that time by a call of that duration; 0: none. */
-static uint64_t marked(uint64_t time, uint64_t value, uint64_t bound, const struct part *parts, size_t n)
+/*
+ * Returns when the call begins that a hit is about, which came at that time by a call of that duration; 0: none.
+ * condition: NULL for calls of the function.
+ */
+static uint64_t marked_of(char *condition, uint64_t time, uint64_t value, uint64_t bound, const struct part *parts,
+			  size_t n)
 {
-	const struct store_trigger trigger = { .condition = "function planted longer-than 1us",
-					       .function = "planted",
+	const struct store_trigger trigger = { .condition = condition ? condition : "function planted longer-than 1us",
+					       .function = condition ? NULL : "planted",
 					       .tid = 7,
 					       .time = time,
 					       .timed = true,
@@ -68,6 +76,11 @@ static uint64_t marked(uint64_t time, uint64_t value, uint64_t bound, const stru
 	CHECK(rc >= 0);
 	store_close(s);
 	return rc == 1 ? call.frame.enter : 0;
+}
+
+static uint64_t marked(uint64_t time, uint64_t value, uint64_t bound, const struct part *parts, size_t n)
+{
+	return marked_of(NULL, time, value, bound, parts, n);
 }
 
 /* A goroutine left this thread in a call, another one goes on with its own call here, and ends it. */
@@ -93,8 +106,28 @@ static void test_whole(void)
 	CHECK_EQ(marked(8020, 6010, 0, parts, 3), 0);
 }
 
+/* Where the bound admits several system calls, one with another name is not the one. */
+static void test_syscalls(void)
+{
+	static char condition[] = "syscall nanosleep longer-than 1us";
+	static const struct region unnamed = { .kind = REGION_SYSCALL, .name = "syscall", .image = "/a" },
+				   other = { .kind = REGION_SYSCALL, .name = "rt_sigprocmask", .image = "/a" },
+				   wanted = { .kind = REGION_SYSCALL, .name = "nanosleep", .image = "/a" },
+				   longer = { .kind = REGION_SYSCALL, .name = "nanosleep2", .image = "/a" };
+	struct part parts[] = { { CALL_SYSCALL, LEAVE_RETURN, 1000, 1010, &other },
+				{ CALL_SYSCALL, LEAVE_RETURN, 2000, 8000, &wanted },
+				{ CALL_SYSCALL, LEAVE_RETURN, 8100, 8110, &longer } };
+
+	CHECK_EQ(marked_of(condition, 8000, 6050, 100000, parts, 3), 2000);
+	CHECK_EQ(marked_of(condition, 1010, 10, 100000, parts, 3), 2000);
+	CHECK_EQ(marked_of(condition, 1010, 10, 100000, parts, 1), 0);
+	parts[0].syscall = &unnamed;
+	CHECK_EQ(marked_of(condition, 1010, 10, 100000, parts, 3), 1000);
+}
+
 int main(void)
 {
+	test_syscalls();
 	test_switched();
 	test_whole();
 	return unit_end();
