@@ -18,7 +18,7 @@
 #include "daemon/capture/perf/perf-internal.h"
 #include "tests/unit.h"
 
-enum { PROBED, ANSWERED, JOIN, NESTED };
+enum { PROBED, ANSWERED, JOIN, NESTED, TIMED };
 enum { BURST = 1500, STORM_NS = 400000000, WAIT_US = 20000 };
 
 #define HOUR 3600000000000ull
@@ -54,8 +54,20 @@ __asm__(".pushsection .text\n"
 	"	nop\n"
 	"	add	$8, %rsp\n"
 	"	ret\n"
+	/* It waits for the test before it ends, if its argument is not 0. */
+	".p2align 4\n"
+	"timed:\n"
+	"	test	%edi, %edi\n"
+	"	jz	timed_end\n"
+	"	sub	$8, %rsp\n"
+	"	call	wait_for_test\n"
+	"	add	$8, %rsp\n"
+	"	.p2align 2\n"
+	"timed_end:\n"
+	"	ret\n"
 	".popsection\n");
-extern const char nested[], nested_end[];
+extern const char nested[], nested_end[], timed_end[];
+void timed(int waits);
 
 static void call_nested(void)
 {
@@ -66,7 +78,32 @@ static void call_nested(void)
 			 "add	$128, %%rsp" ::
 			     : "r14", "rdi", "cc", "memory");
 }
+
+static int child_orders, child_ready;
+
+void wait_for_test(void);
+void wait_for_test(void)
+{
+	char c;
+
+	if (write(child_ready, "", 1) != 1 || read(child_orders, &c, 1) != 1)
+		_exit(1);
+}
+
+static void call_timed(int in, int out)
+{
+	child_orders = in;
+	child_ready = out;
+	timed(1);
+	for (unsigned i = 0; i < BURST; i++)
+		timed(0);
+	timed(1);
+}
 #else
+static void call_timed(int in, int out)
+{
+}
+
 static void call_nested(void)
 {
 }
@@ -80,7 +117,8 @@ static void call_for(uint64_t ns)
 		probed();
 }
 
-/* Calls probed() for each a that it reads, answered() for b, nested for g, and for others probed() many times. */
+/* Calls probed() for each a that it reads, answered() for b, nested for g, timed() for t, and for others probed() many
+ * times. */
 static pid_t start_child(int orders[2], int ready[2])
 {
 	pid_t pid = fork();
@@ -99,6 +137,8 @@ static pid_t start_child(int orders[2], int ready[2])
 			answered();
 		else if (c == 'g')
 			call_nested();
+		else if (c == 't')
+			call_timed(orders[0], ready[1]);
 		else if (c == 's')
 			call_for(STORM_NS);
 		else
@@ -260,6 +300,49 @@ static void test_dropped(void)
 	}
 }
 
+/*
+ * Of calls, the kernel drops the samples of both ends. The ring is full within a call, or between two; the last call
+ * has no sample of its entry, and the one at its return must not become the end of another.
+ */
+static void test_dropped_calls(void)
+{
+#ifdef __x86_64__
+	struct emu_watch_count counts[EMU_WATCHES_MAX];
+	struct reason why = { "" };
+	struct emu_hit hits[16];
+	uint64_t cursor = 0, returns;
+	size_t n;
+
+	memset(&list, 0, sizeof(list));
+	list.watches[TIMED] = (struct emu_watch){ .kind = EMU_WATCH_CALL, .place = (uintptr_t)timed, .longer_than = 1 };
+	list.ends[TIMED] = (struct capture_watch_ends){ .n = 1, .places = { (uintptr_t)timed_end } };
+	CHECK_EQ(perf_watching.set(source, &list, &why), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		play("t");
+		if (i)
+			perf_watch_drain(target);
+		play(".");
+		/* The second reading finds what was dropped. */
+		perf_watch_drain(target);
+		perf_watch_drain(target);
+		returns = now_ns(CLOCK_MONOTONIC);
+		play(".");
+		perf_watch_drain(target);
+		CHECK_EQ(perf_watching.counts(source, counts), 0);
+		printf("# %u calls are measured, %u are unknown\n", (unsigned)counts[TIMED].measured,
+		       (unsigned)counts[TIMED].unknown);
+		CHECK(counts[TIMED].measured && counts[TIMED].unknown);
+		CHECK_EQ(counts[TIMED].measured + counts[TIMED].unknown, (i + 1) * (BURST + 2));
+		while ((n = perf_watching.hits(source, &cursor, hits, ELEMENTS(hits))) > 0)
+			CHECK(hits[n - 1].time_ns < returns);
+	}
+	memset(&list, 0, sizeof(list));
+	CHECK_EQ(perf_watching.set(source, &list, NULL), 0);
+#else
+	unit_skip("calls of which samples are dropped", "the program for it is of x86-64");
+#endif
+}
+
 /* A place that is reached too often rests. */
 static void test_storm(void)
 {
@@ -328,6 +411,7 @@ int main(void)
 	test_hold();
 	test_changes();
 	test_goroutines();
+	test_dropped_calls();
 	test_dropped();
 	test_storm();
 	close(orders[1]);

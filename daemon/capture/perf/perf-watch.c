@@ -33,6 +33,7 @@ struct watch_slot {
 	struct watch_calls calls;
 	uint64_t window, rests_since; /* CLOCK_MONOTONIC; rests_since 0: the slot is watched now */
 	uint64_t n_in_window;
+	unsigned losing;          /* rings of which samples were lost at the time of the last sample */
 	struct quantile *lengths; /* of calls, where they are compared with each other; or NULL */
 };
 
@@ -72,22 +73,33 @@ static bool is_code(enum emu_watch_kind kind)
 
 static void count_unknown(struct perf_target *s, uint32_t slot, uint64_t n)
 {
-	const struct emu_watch *w = &s->watch->list.watches[slot];
-
-	/* A system call or a wait that does not return has ended its thread. */
-	if (!n || w->kind == EMU_WATCH_SYSCALL || w->kind == EMU_WATCH_OFF_CPU)
+	if (!n)
 		return;
 	pthread_mutex_lock(&s->m->lock);
 	s->watch->counts[slot].unknown += n;
 	pthread_mutex_unlock(&s->m->lock);
 }
 
-static void drop_call(void *data, uint32_t slot)
+static void count_one_unknown(void *data, uint32_t slot)
 {
 	count_unknown(data, slot, 1);
 }
 
-/* Samples may be missing: the durations of the calls that are open are unknown. */
+/* Calls that do not return. A system call or a wait that does not has ended its thread. */
+static void count_left(struct perf_target *s, uint32_t slot, uint64_t n)
+{
+	enum emu_watch_kind kind = s->watch->list.watches[slot].kind;
+
+	if (kind != EMU_WATCH_SYSCALL && kind != EMU_WATCH_OFF_CPU)
+		count_unknown(s, slot, n);
+}
+
+static void drop_call(void *data, uint32_t slot)
+{
+	count_left(data, slot, 1);
+}
+
+/* The slot is not watched from now on. */
 static void drop_calls(struct perf_target *s, struct watch_slot *slot)
 {
 	watch_calls_drop(&slot->calls, 0, drop_call, s);
@@ -100,6 +112,17 @@ static void count_hits(struct perf_target *s, uint32_t slot, uint64_t n)
 	pthread_mutex_unlock(&s->m->lock);
 }
 
+/* Hits that no sample reports; of calls, it is unknown whether they are hits. */
+static void count_lost(struct perf_target *s, uint32_t slot, uint64_t n)
+{
+	enum emu_watch_kind kind = s->watch->list.watches[slot].kind;
+
+	if (kind == EMU_WATCH_POINT || kind == EMU_WATCH_SIGNAL)
+		count_hits(s, slot, n);
+	else
+		count_unknown(s, slot, n);
+}
+
 /* Where a call for the trace events waits, those of the same threads would wait for it. */
 static void close_slot(struct perf_target *s, uint32_t slot)
 {
@@ -107,11 +130,12 @@ static void close_slot(struct perf_target *s, uint32_t slot)
 
 	drop_calls(s, is);
 	if (is->events && !s->grid.stuck)
-		count_hits(s, slot, watch_events_unread(is->events));
+		count_lost(s, slot, watch_events_unread(is->events));
 	if (is->events && s->watch->list.watches[slot].kind == EMU_WATCH_OFF_CPU)
 		s->watch->n_switches--;
 	is->events = s->grid.stuck ? watch_events_free_in_thread(is->events) : watch_events_free(is->events);
 	is->rests_since = is->n_in_window = 0;
+	is->losing = 0;
 	free(is->lengths);
 	is->lengths = NULL;
 }
@@ -350,6 +374,27 @@ static bool is_long(struct watch_slot *is, const struct emu_watch *w, uint64_t t
 	return is->lengths && quantile_add(is->lengths, time, ns);
 }
 
+/* In the time in which samples were lost, that of the return may be one of them, and this one another call's. */
+static void on_lost(struct perf_target *s, struct watch_slot *is, bool loses)
+{
+	watch_calls_drop(&is->calls, 0, count_one_unknown, s);
+	is->losing += loses ? 1 : -1u;
+}
+
+static void on_return(struct perf_target *s, const struct watch_sample *x, uint64_t ns)
+{
+	struct watch_slot *is = &s->watch->slots[x->spec->slot];
+
+	pthread_mutex_lock(&s->m->lock);
+	if (is->losing)
+		s->watch->counts[x->spec->slot].unknown++;
+	else
+		s->watch->counts[x->spec->slot].measured++;
+	pthread_mutex_unlock(&s->m->lock);
+	if (!is->losing && is_long(is, &s->watch->list.watches[x->spec->slot], x->time, ns))
+		add_hit(s, x, EMU_HIT_RETURNED, ns);
+}
+
 /* A thread is away from its switch out to its next switch in, as if in a call. */
 static enum watch_role role_of(const struct watch_sample *x)
 {
@@ -388,16 +433,15 @@ static void on_sample(void *data, const struct watch_sample *x)
 		break;
 	case WATCH_LEAVE:
 	case WATCH_SWITCH:
-		if (!watch_calls_leave(&is->calls, &at, &ns, &unknown))
-			break;
-		pthread_mutex_lock(&s->m->lock);
-		s->watch->counts[at.slot].measured++;
-		pthread_mutex_unlock(&s->m->lock);
-		if (is_long(is, &s->watch->list.watches[at.slot], x->time, ns))
-			add_hit(s, x, EMU_HIT_RETURNED, ns);
+		if (watch_calls_leave(&is->calls, &at, &ns, &unknown))
+			on_return(s, x, ns);
 		break;
+	case WATCH_LOSES:
+	case WATCH_LOST:
+		on_lost(s, is, x->spec->role == WATCH_LOSES);
+		return;
 	}
-	count_unknown(s, at.slot, unknown);
+	count_left(s, at.slot, unknown);
 }
 
 /* A slot with too many events would cost its program most of its time: it is not watched for a while. */
@@ -430,7 +474,6 @@ static void limit_slot(struct perf_target *s, uint32_t slot, uint64_t now)
 static void read_slots(struct perf_target *s)
 {
 	struct watch_events *all[EMU_WATCHES_MAX];
-	uint64_t hits;
 
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
 		all[i] = s->watch->slots[i].events;
@@ -438,9 +481,7 @@ static void read_slots(struct perf_target *s)
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++) {
 		if (!all[i])
 			continue;
-		if (watch_events_lost(all[i], &hits))
-			drop_calls(s, &s->watch->slots[i]);
-		count_hits(s, i, hits);
+		count_lost(s, i, watch_events_lost(all[i]));
 		limit_slot(s, i, now_ns(CLOCK_MONOTONIC));
 	}
 }

@@ -42,13 +42,16 @@ struct watch_ring {
 	uint32_t cpu;
 	int fd; /* an event that never occurs */
 	struct perf_ring ring;
+	uint64_t newest; /* time of a sample that was read */
+	bool lost;       /* later ones */
 };
 
 struct watch_events {
 	struct address_space_of of;
 	struct watch_specs specs;
-	size_t most;    /* events */
-	uint64_t until; /* they are opened */
+	struct watch_spec loses, lost; /* of what is passed on where samples were lost */
+	size_t most;                   /* events */
+	uint64_t until;                /* they are opened */
 	struct watch_ring *rings;
 	size_t n_rings;
 	struct watch_event *list; /* in order of their ids */
@@ -57,10 +60,9 @@ struct watch_events {
 	size_t n_samples, n_passed, samples_room;
 	struct watch_repeats repeats;
 	struct buf scratch;
-	uint64_t n_read; /* samples */
-	uint64_t n_hits; /* of these, WATCH_REACHED and WATCH_ENDS */
-	bool lost;       /* samples, since the last watch_events_lost() */
-	/* Samples were lost, and it is not known of how many hits; counted: by the kernel, before the last reading */
+	uint64_t n_read;    /* samples */
+	uint64_t n_counted; /* of these, those that is_counted() */
+	/* Samples were lost, and it is not known how many of these; counted: by the kernel, before the last reading */
 	bool incomplete;
 	uint64_t counted, dropped, reported;
 };
@@ -285,6 +287,8 @@ int watch_events_open(const struct watch_opening *o, struct watch_specs *specs, 
 		return -ENOMEM;
 	e->of = o->of;
 	e->specs = *specs;
+	e->loses = (struct watch_spec){ .slot = specs->n ? specs->list[0].slot : 0, .role = WATCH_LOSES };
+	e->lost = (struct watch_spec){ .slot = e->loses.slot, .role = WATCH_LOST };
 	e->most = MIN(o->most, (size_t)EVENTS_MAX);
 	e->until = o->until;
 	e->rings = calloc(o->n_cpus + 1, sizeof(*e->rings));
@@ -375,23 +379,47 @@ static void read_registers(struct reader *body, struct watch_registers *ret)
 		rd_u64(body, &ret->values[sampled[i].is]);
 }
 
-static bool is_hit(const struct watch_spec *s)
+/* True of the samples that begin something: each is a hit, or a call. */
+static bool is_counted(const struct watch_spec *s)
 {
-	return s->role == WATCH_REACHED || s->role == WATCH_ENDS;
+	return s->role == WATCH_REACHED || s->role == WATCH_ENDS || s->role == WATCH_ENTER;
 }
 
-static void keep_sample(struct watch_events *e, const struct watch_sample *s)
+static int append_sample(struct watch_events *e, const struct watch_sample *s)
 {
-	if (array_reserve(e->samples, e->n_samples, &e->samples_room) < 0) {
-		e->lost = e->incomplete = true;
-		return;
-	}
+	int rc = array_reserve(e->samples, e->n_samples, &e->samples_room);
+
+	if (rc < 0)
+		return rc;
 	e->samples[e->n_samples] = *s;
 	e->samples[e->n_samples++].order = e->n_read++;
-	e->n_hits += is_hit(s->spec);
+	return 0;
 }
 
-static void add_sample(struct watch_events *e, struct reader *body)
+static void set_lost(struct watch_events *e, struct watch_ring *r)
+{
+	r->lost = e->incomplete = true;
+}
+
+static void keep_sample(struct watch_events *e, struct watch_ring *r, const struct watch_sample *s)
+{
+	const struct watch_sample loses = { .spec = &e->loses, .pid = (uint32_t)e->of.pid, .time = r->newest };
+	const struct watch_sample lost = { .spec = &e->lost,
+					   .pid = (uint32_t)e->of.pid,
+					   .time = MAX(s->time, r->newest) };
+
+	if (r->lost && (append_sample(e, &loses) < 0 || append_sample(e, &lost) < 0))
+		return;
+	r->lost = false;
+	if (append_sample(e, s) < 0) {
+		set_lost(e, r);
+		return;
+	}
+	r->newest = lost.time;
+	e->n_counted += is_counted(s->spec);
+}
+
+static void add_sample(struct watch_events *e, struct watch_ring *r, struct reader *body)
 {
 	struct watch_sample s = { .spec = NULL };
 	uint64_t id;
@@ -403,10 +431,10 @@ static void add_sample(struct watch_events *e, struct reader *body)
 		return;
 	if (has_registers(s.spec))
 		read_registers(body, &s.registers);
-	keep_sample(e, &s);
+	keep_sample(e, r, &s);
 }
 
-static void add_switch(struct watch_events *e, struct reader *body, bool out)
+static void add_switch(struct watch_events *e, struct watch_ring *r, struct reader *body, bool out)
 {
 	struct watch_sample s = { .out = out };
 	uint64_t id;
@@ -415,17 +443,18 @@ static void add_switch(struct watch_events *e, struct reader *body, bool out)
 		return;
 	s.spec = find_spec(e, id);
 	if (s.spec)
-		keep_sample(e, &s);
+		keep_sample(e, r, &s);
 }
 
-static void add_record(struct watch_events *e, uint32_t type, uint16_t misc, struct reader *body)
+static void add_record(struct watch_events *e, struct watch_ring *r, const struct perf_event_header *head,
+		       struct reader *body)
 {
-	if (type == PERF_RECORD_SAMPLE)
-		add_sample(e, body);
-	else if (type == PERF_RECORD_SWITCH)
-		add_switch(e, body, misc & PERF_RECORD_MISC_SWITCH_OUT);
-	else if (type == PERF_RECORD_LOST)
-		e->lost = e->incomplete = true;
+	if (head->type == PERF_RECORD_SAMPLE)
+		add_sample(e, r, body);
+	else if (head->type == PERF_RECORD_SWITCH)
+		add_switch(e, r, body, head->misc & PERF_RECORD_MISC_SWITCH_OUT);
+	else if (head->type == PERF_RECORD_LOST)
+		set_lost(e, r);
 }
 
 static void read_ring(struct watch_events *e, struct watch_ring *r)
@@ -437,20 +466,19 @@ static void read_ring(struct watch_events *e, struct watch_ring *r)
 		e->incomplete = true;
 	buf_clear(&e->scratch);
 	if (perf_ring_read(&r->ring, &e->scratch) < 0)
-		e->lost = e->incomplete = true;
+		set_lost(e, r);
 	perf_ring_release(&r->ring);
 	all = reader_of(e->scratch.data, e->scratch.size);
 	for (;;) {
-		uint32_t type;
-		uint16_t misc, size;
+		struct perf_event_header head;
 		const uint8_t *bytes;
 		struct reader body;
 
-		if (rd_u32(&all, &type) < 0 || rd_u16(&all, &misc) < 0 || rd_u16(&all, &size) < 0 || size < 8 ||
-		    rd_bytes(&all, size - 8u, &bytes) < 0)
+		if (rd_u32(&all, &head.type) < 0 || rd_u16(&all, &head.misc) < 0 || rd_u16(&all, &head.size) < 0 ||
+		    head.size < 8 || rd_bytes(&all, head.size - 8u, &bytes) < 0)
 			return;
-		body = reader_of(bytes, size - 8u);
-		add_record(e, type, misc, &body);
+		body = reader_of(bytes, head.size - 8u);
+		add_record(e, r, &head, &body);
 	}
 }
 
@@ -516,6 +544,9 @@ static const struct watch_sample *next_sample(struct watch_events *const *all, s
 /* Returns false if a sample is not to be passed on. */
 static bool is_new(struct watch_events *e, const struct watch_sample *s)
 {
+	/* A signal, or the hit after it, may be missing. */
+	if (s->spec->role == WATCH_LOSES || s->spec->role == WATCH_LOST)
+		watch_repeats_drop(&e->repeats, 0);
 	if (s->spec->role == WATCH_HANDLER) {
 		watch_repeats_deliver(&e->repeats, s->tid, &s->registers);
 		return false;
@@ -536,13 +567,13 @@ static void drop_passed(struct watch_events *const *all, size_t n)
 	}
 }
 
-/* Returns how many hits the kernel has counted, also those whose samples it has dropped. */
-static uint64_t count_hits(const struct watch_events *e)
+/* Returns how many hits and entries the kernel has counted, also those whose samples it has dropped. */
+static uint64_t read_counters(const struct watch_events *e)
 {
 	uint64_t values[4], n = 0;
 
 	for (size_t i = 0; i < e->n; i++)
-		if (is_hit(e->list[i].spec) && read(e->list[i].fd, values, sizeof(values)) == sizeof(values))
+		if (is_counted(e->list[i].spec) && read(e->list[i].fd, values, sizeof(values)) == sizeof(values))
 			n += values[0];
 	return n;
 }
@@ -551,7 +582,7 @@ static void begin_count(struct watch_events *const *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (all[i])
-			all[i]->counted = all[i]->incomplete ? count_hits(all[i]) : 0;
+			all[i]->counted = all[i]->incomplete ? read_counters(all[i]) : 0;
 }
 
 /* Samples of what had been counted before have been read now, or were dropped. */
@@ -562,9 +593,9 @@ static void end_count(struct watch_events *const *all, size_t n)
 
 		if (!e || !e->incomplete || !e->counted)
 			continue;
-		e->dropped = MAX(e->dropped, e->counted - MIN(e->counted, e->n_hits));
-		/* Else there have been hits since. */
-		e->incomplete = e->n_hits + e->dropped != e->counted;
+		e->dropped = MAX(e->dropped, e->counted - MIN(e->counted, e->n_counted));
+		/* Else there have been more since. */
+		e->incomplete = e->n_counted + e->dropped != e->counted;
 	}
 }
 
@@ -595,17 +626,12 @@ void watch_events_read(struct watch_events *const *all, size_t n, void (*fn)(voi
 	end_count(all, n);
 }
 
-bool watch_events_lost(struct watch_events *e, uint64_t *ret_hits)
+uint64_t watch_events_lost(struct watch_events *e)
 {
-	bool lost = e->lost;
+	uint64_t n = e->dropped - e->reported;
 
-	*ret_hits = e->dropped - e->reported;
 	e->reported = e->dropped;
-	e->lost = false;
-	/* A signal, or the hit after it, may be missing. */
-	if (lost)
-		watch_repeats_drop(&e->repeats, 0);
-	return lost;
+	return n;
 }
 
 void watch_events_forget(struct watch_events *e, uint32_t tid)
@@ -615,9 +641,9 @@ void watch_events_forget(struct watch_events *e, uint32_t tid)
 
 uint64_t watch_events_unread(const struct watch_events *e)
 {
-	uint64_t counted = count_hits(e), known = e->n_hits + e->reported;
+	uint64_t counted = read_counters(e), known = e->n_counted + e->reported;
 
 	for (size_t i = 0; i < e->n_samples; i++)
-		known -= is_hit(e->samples[i].spec);
+		known -= is_counted(e->samples[i].spec);
 	return counted - MIN(counted, known);
 }

@@ -46,18 +46,19 @@ size_t watch_events_count(const struct watch_events *e);
 
 /*
  * Passes on the samples of n lists of events, of which some may be NULL, in the order of their times; without
- * WATCH_HANDLER, and without hits that the kernel reports again.
+ * WATCH_HANDLER, and without hits that the kernel reports again. Where samples of a list were lost, it has WATCH_LOSES
+ * before the time in which they were, and WATCH_LOST after it, which have a slot and a time alone.
  */
 void watch_events_read(struct watch_events *const *all, size_t n, void (*fn)(void *data, const struct watch_sample *s),
 		       void *data);
 
 /*
- * Returns true if the kernel has dropped samples since the last call. *ret_hits: how many hits have turned out since
- * then to have had no sample: WATCH_REACHED and WATCH_ENDS. Some do so only in a later call.
+ * Returns how many hits and entries (WATCH_REACHED, WATCH_ENDS and WATCH_ENTER) have turned out since the last call to
+ * have had no sample. Some do so only in a later call.
  */
-bool watch_events_lost(struct watch_events *e, uint64_t *ret_hits);
+uint64_t watch_events_lost(struct watch_events *e);
 
-/* Returns how many hits have neither been passed on nor been returned by watch_events_lost(). */
+/* Returns how many of them have neither been passed on nor been returned by watch_events_lost(). */
 uint64_t watch_events_unread(const struct watch_events *e);
 
 /* A thread has ended. */

@@ -24,6 +24,8 @@ enum watch_role {
 	WATCH_ENDS,    /* a signal ends the program */
 	WATCH_HANDLER, /* a signal is delivered to a handler: no hit */
 	WATCH_SWITCH,  /* a thread leaves a CPU, or gets one */
+	WATCH_LOSES,   /* no event: from now on samples are missing */
+	WATCH_LOST,    /* until now */
 };
 
 /* One event to open for each thread and CPU. */
