@@ -81,6 +81,16 @@ static void call_nested(void)
 
 static int child_orders, child_ready;
 
+/* Each CPU has a ring of its own. */
+static void move_to(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
 void wait_for_test(void);
 void wait_for_test(void)
 {
@@ -88,12 +98,15 @@ void wait_for_test(void)
 
 	if (write(child_ready, "", 1) != 1 || read(child_orders, &c, 1) != 1)
 		_exit(1);
+	if (c == 'm')
+		move_to(1);
 }
 
 static void call_timed(int in, int out)
 {
 	child_orders = in;
 	child_ready = out;
+	move_to(0);
 	timed(1);
 	for (unsigned i = 0; i < BURST; i++)
 		timed(0);
@@ -302,7 +315,7 @@ static void test_dropped(void)
 
 /*
  * Of calls, the kernel drops the samples of both ends. The ring is full within a call, or between two; the last call
- * has no sample of its entry, and the one at its return must not become the end of another.
+ * has no sample of its entry, and the one at its return, on this CPU or another, must not become the end of another.
  */
 static void test_dropped_calls(void)
 {
@@ -317,16 +330,16 @@ static void test_dropped_calls(void)
 	list.watches[TIMED] = (struct emu_watch){ .kind = EMU_WATCH_CALL, .place = (uintptr_t)timed, .longer_than = 1 };
 	list.ends[TIMED] = (struct capture_watch_ends){ .n = 1, .places = { (uintptr_t)timed_end } };
 	CHECK_EQ(perf_watching.set(source, &list, &why), 0);
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 4; i++) {
 		play("t");
-		if (i)
+		if (i % 2)
 			perf_watch_drain(target);
 		play(".");
 		/* The second reading finds what was dropped. */
 		perf_watch_drain(target);
 		perf_watch_drain(target);
 		returns = now_ns(CLOCK_MONOTONIC);
-		play(".");
+		play(i < 2 ? "." : "m");
 		perf_watch_drain(target);
 		CHECK_EQ(perf_watching.counts(source, counts), 0);
 		printf("# %u calls are measured, %u are unknown\n", (unsigned)counts[TIMED].measured,

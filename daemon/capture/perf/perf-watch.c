@@ -457,6 +457,8 @@ static void limit_slot(struct perf_target *s, uint32_t slot, uint64_t now)
 		pthread_mutex_unlock(&s->m->lock);
 		is->rests_since = is->n_in_window = 0;
 		is->window = now;
+		/* Calls whose entry was read after the rest had begun. */
+		drop_calls(s, is);
 		watch_events_enable(is->events, true);
 	} else if (is->n_in_window > STORM_EVENTS) {
 		watch_events_enable(is->events, false);

@@ -43,7 +43,8 @@ struct watch_ring {
 	int fd; /* an event that never occurs */
 	struct perf_ring ring;
 	uint64_t newest; /* time of a sample that was read */
-	bool lost;       /* later ones */
+	bool lost;       /* later ones: the next one is behind the loss */
+	bool loses;      /* WATCH_LOSES was passed on, and WATCH_LOST was not */
 };
 
 struct watch_events {
@@ -61,6 +62,7 @@ struct watch_events {
 	struct watch_repeats repeats;
 	struct buf scratch;
 	uint64_t n_read;    /* samples */
+	uint64_t newest;    /* time of a sample that was read */
 	uint64_t n_counted; /* of these, those that is_counted() */
 	/* Samples were lost, and it is not known how many of these; counted: by the kernel, before the last reading */
 	bool incomplete;
@@ -401,21 +403,39 @@ static void set_lost(struct watch_events *e, struct watch_ring *r)
 	r->lost = e->incomplete = true;
 }
 
+/* Samples are missing from that of r->newest on. */
+static int begin_loss(struct watch_events *e, struct watch_ring *r)
+{
+	int rc = r->loses ? 0
+			  : append_sample(e, &(struct watch_sample){
+						 .spec = &e->loses, .pid = (uint32_t)e->of.pid, .time = r->newest });
+
+	r->loses = rc == 0;
+	return rc;
+}
+
+static int end_loss(struct watch_events *e, struct watch_ring *r, uint64_t time)
+{
+	int rc = !r->loses ? 0
+			   : append_sample(e, &(struct watch_sample){ .spec = &e->lost,
+								      .pid = (uint32_t)e->of.pid,
+								      .time = MAX(time, r->newest) });
+
+	r->loses &= rc < 0;
+	return rc;
+}
+
 static void keep_sample(struct watch_events *e, struct watch_ring *r, const struct watch_sample *s)
 {
-	const struct watch_sample loses = { .spec = &e->loses, .pid = (uint32_t)e->of.pid, .time = r->newest };
-	const struct watch_sample lost = { .spec = &e->lost,
-					   .pid = (uint32_t)e->of.pid,
-					   .time = MAX(s->time, r->newest) };
-
-	if (r->lost && (append_sample(e, &loses) < 0 || append_sample(e, &lost) < 0))
+	if ((r->lost && begin_loss(e, r) < 0) || end_loss(e, r, s->time) < 0)
 		return;
 	r->lost = false;
 	if (append_sample(e, s) < 0) {
 		set_lost(e, r);
 		return;
 	}
-	r->newest = lost.time;
+	r->newest = MAX(s->time, r->newest);
+	e->newest = MAX(e->newest, r->newest);
 	e->n_counted += is_counted(s->spec);
 }
 
@@ -457,18 +477,10 @@ static void add_record(struct watch_events *e, struct watch_ring *r, const struc
 		set_lost(e, r);
 }
 
-static void read_ring(struct watch_events *e, struct watch_ring *r)
+static void add_records(struct watch_events *e, struct watch_ring *r)
 {
-	struct reader all;
+	struct reader all = reader_of(e->scratch.data, e->scratch.size);
 
-	/* The kernel records a loss before the next sample. */
-	if (perf_ring_filled(&r->ring) > RING_SIZE - SAMPLE_MAX)
-		e->incomplete = true;
-	buf_clear(&e->scratch);
-	if (perf_ring_read(&r->ring, &e->scratch) < 0)
-		set_lost(e, r);
-	perf_ring_release(&r->ring);
-	all = reader_of(e->scratch.data, e->scratch.size);
 	for (;;) {
 		struct perf_event_header head;
 		const uint8_t *bytes;
@@ -480,6 +492,24 @@ static void read_ring(struct watch_events *e, struct watch_ring *r)
 		body = reader_of(bytes, head.size - 8u);
 		add_record(e, r, &head, &body);
 	}
+}
+
+static void read_ring(struct watch_events *e, struct watch_ring *r)
+{
+	bool full = perf_ring_filled(&r->ring) > RING_SIZE - SAMPLE_MAX;
+
+	if (!full && end_loss(e, r, e->newest) < 0)
+		set_lost(e, r);
+	buf_clear(&e->scratch);
+	if (perf_ring_read(&r->ring, &e->scratch) < 0)
+		set_lost(e, r);
+	perf_ring_release(&r->ring);
+	add_records(e, r);
+	/* The kernel records a loss before the next sample only, which may come late; threads go to other CPUs before.
+	 */
+	e->incomplete |= full;
+	if (full && begin_loss(e, r) < 0)
+		set_lost(e, r);
 }
 
 static void read_rings(struct watch_events *e)
