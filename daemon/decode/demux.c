@@ -328,14 +328,38 @@ static bool may_have_run_unseen(const struct demux *d, const struct feed *f, con
 	       (d->input->has_clock && was_elsewhere(d, f, t->since, u->has_at ? u->at : u->hi));
 }
 
-/* True if trace is lost between two AUX slices of a thread. */
-static bool lost_between(const struct demux *d, const struct pd_piece *before, const struct pd_piece *here,
-			 enum element_reason *ret)
+/* True if trace is lost that may be of the thread of a stretch. A slice of several threads has the number of one. */
+static bool may_have_lost(const struct demux *d, const struct feed *f, uint64_t since, uint64_t until,
+			  enum pd_loss_kind *ret)
+{
+	return f->stream->by_context || !f->has_tid ? pd_lost_anywhere(d->input->contents, since, until, ret)
+						    : pd_lost_between(d->input->contents, f->tid, since, until, ret);
+}
+
+/*
+ * True if all that is lost between two AUX slices with trace of a thread was executed while the thread, by the records
+ * of its switches, did not run.
+ */
+static bool slept_through(const struct demux *d, const struct feed *f, const struct pd_piece *before,
+			  const struct pd_piece *here)
+{
+	enum pd_loss_kind kind;
+	struct schedule_pause pause;
+
+	return f->has_tid &&
+	       schedule_pause(d->input->schedule, f->tid, before->origin.time, here->origin.time, &pause) &&
+	       !may_have_lost(d, f, before->origin.time, pause.from, &kind) &&
+	       !may_have_lost(d, f, pause.to, here->origin.time, &kind);
+}
+
+/* True if trace of a thread is lost between two AUX slices with trace of it. */
+static bool lost_between(const struct demux *d, const struct feed *f, const struct pd_piece *before,
+			 const struct pd_piece *here, enum element_reason *ret)
 {
 	enum { LOSSY = PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION };
 	enum pd_loss_kind kind = PD_LOSS_OVERWRITTEN;
 	bool lost =
-	    pd_lost_between(d->input->contents, here->origin.tid, before->origin.time, here->origin.time, &kind);
+	    may_have_lost(d, f, before->origin.time, here->origin.time, &kind) && !slept_through(d, f, before, here);
 
 	if (!lost && before->flags & PD_AUX_TRUNCATED)
 		kind = PD_LOSS_TRUNCATED;
@@ -368,7 +392,7 @@ static bool continues_thread(const struct demux *d, const struct feed *f, const 
 		return false;
 	if (before == here)
 		return true;
-	if (f->stream->of_threads && lost_between(d, before, here, ret_why))
+	if (f->stream->of_threads && lost_between(d, f, before, here, ret_why))
 		return false;
 	*ret_why = REASON_INIT;
 	if (f->stream->of_threads)
@@ -451,11 +475,11 @@ static int emit_unit(struct demux *d, struct feed *f, struct track *t, const str
 	return rc;
 }
 
-/* Nothing in an AUX slice could be decoded: its thread, or any thread if it is a CPU's, may have run there. */
+/* Nothing in an AUX slice could be decoded: its thread, or any thread if it may hold several, may have run there. */
 static void lose_slice(struct demux *d, const struct feed *f)
 {
 	for (uint32_t i = 0; i < d->n_tracks; i++)
-		if (!f->stream->of_threads || d->tracks[i]->stream.tid == f->tid)
+		if (!f->stream->of_threads || f->stream->by_context || d->tracks[i]->stream.tid == f->tid)
 			d->tracks[i]->gap = true;
 }
 

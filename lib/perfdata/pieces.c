@@ -208,14 +208,16 @@ static void place_record(struct pd_pieces *to, const struct pd_aux_record *r, st
 	if (r->size == 0) {
 		to->empty++;
 		/*
-		 * csightd writes an AUX record without a thread for an interval in which tracing was off. Its offset is
-		 * the time at which the interval began; its own time is the end.
+		 * csightd writes an AUX record without a thread for an interval in which tracing was off, or of which a
+		 * ring was overwritten. Its offset is the time at which the interval began; its own time is the end.
 		 */
 		if (r->flags & PD_AUX_PARTIAL && r->origin.tid == UINT32_MAX) {
 			bool failed = r->flags & PD_AUX_TRUNCATED && r->offset != r->origin.time;
 
 			pd_add_pause(&to->losses, r->offset, r->origin.time,
-				     failed ? PD_LOSS_TRUNCATED : PD_LOSS_PAUSED);
+				     r->flags & PD_AUX_COLLISION ? PD_LOSS_OVERWRITTEN
+				     : failed                    ? PD_LOSS_TRUNCATED
+								 : PD_LOSS_PAUSED);
 		} else if (r->flags & PD_AUX_TRUNCATED) {
 			to->empty_lost++;
 			pd_add_loss(&to->losses, &r->origin, PD_LOSS_TRUNCATED);
@@ -324,7 +326,7 @@ int pd_cut_pieces(struct pd_pieces *pieces, const struct stretch *damaged, size_
 static bool continues(const struct pd_piece *before, const struct pd_piece *p)
 {
 	return p->flags & PD_AUX_CONTINUES && !((before->flags | p->flags) & PD_AUX_GAP) && before->lost == 0 &&
-	       p->cpu == UINT32_MAX && before->cpu == p->cpu && before->tid == p->tid && before->index == p->index &&
+	       before->cpu == p->cpu && before->tid == p->tid && before->index == p->index &&
 	       before->offset + before->size == p->offset;
 }
 
@@ -354,6 +356,7 @@ int pd_join_pieces(struct pd_pieces *pieces)
 		add_extent(pieces, to, to->size, p[i].file_offset);
 		to->size += p[i].size;
 		to->lost = p[i].lost;
+		to->flags |= p[i].flags & ~PD_AUX_CONTINUES;
 		to->origin = p[i].origin;
 	}
 	pieces->pieces.size = n * sizeof(*p);

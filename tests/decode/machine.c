@@ -18,7 +18,7 @@
  *   truncated     private sinks: sometimes a sink stops within a slice, and the thread's event on that CPU is off for
  *                 a while
  *   unrecorded    private sinks: sometimes the AUX record of a slice is lost
- *   stopped       private sinks: tracing is stopped and started again, as by a snapshot
+ *   stopped       private sinks: tracing is stopped and started again and again, as by a recording
  *   wrapped       private sinks: the ring buffer of one CPU wrapped. arena: its first half was overwritten; one CPU has
  *                 its first sync point soon after that, the other one much later
  *   full          arena: wrapped, in the first snapshot of the sink: the kernel counts no more bytes than a buffer has
@@ -60,6 +60,7 @@ enum {
 	WORDS = 4096,
 	RING = 1 << 24,
 	ROUNDS = 6000,
+	STOPS = 100, /* rounds from one to the next */
 	CROWD_ROUNDS = 170000,
 	LATE = 2, /* of a crowd: the thread that runs at the beginning and at the end */
 	PID_A = 1000,
@@ -75,6 +76,7 @@ struct thread {
 	unsigned disabled; /* bit mask of CPUs on which its event is off */
 	uint64_t left;
 	bool stopped; /* its trace ended when it left */
+	bool missed;  /* it has executed something while tracing was off */
 	FILE *truth;
 	uint64_t calls[64];
 	unsigned depth;
@@ -102,7 +104,10 @@ static bool truncated, unrecorded, stopped, crowd, kernel, swapped;
 static unsigned rounds = ROUNDS, current_round;
 static uint32_t last_tid = PID_A + THREADS; /* of a crowd */
 static FILE *crowd_truth, *resumed;
-static uint64_t stop_time;
+static struct {
+	uint64_t from, to;
+} pauses[ROUNDS / STOPS];
+static size_t n_pauses;
 static uint64_t drop_at, arena_size;
 static struct buf frames;
 
@@ -362,6 +367,7 @@ static bool step(struct cpu *c)
 
 		etm_init(&unused, sink, sizeof(sink), false, 0);
 		e = &unused;
+		t->missed = stopped && off;
 	} else if (crowd) {
 		static uint32_t before;
 
@@ -370,7 +376,8 @@ static bool step(struct cpu *c)
 		before = t->tid;
 		fprintf(crowd_truth, "%" PRIx64 "\n", pc);
 	} else if (t->truth) {
-		fprintf(t->truth, "%" PRIx64 "\n", pc);
+		fprintf(t->truth, "%s%" PRIx64 "\n", t->missed ? "gap\n" : "", pc);
+		t->missed = false;
 	}
 	if (op == 0xd4000001) {
 		etm_exception(e, ETM_CALL, next, false);
@@ -542,13 +549,13 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 			pd_write_map(w, &map);
 	}
 	write_records(w);
-	if (stop_time)
-		pd_write_aux(w, &(struct pd_aux){ .offset = stop_time,
-						  .flags = PD_AUX_TRUNCATED | PD_AUX_PARTIAL,
+	for (size_t i = 0; i < n_pauses; i++)
+		pd_write_aux(w, &(struct pd_aux){ .offset = pauses[i].from,
+						  .flags = PD_AUX_PARTIAL,
 						  .pid = UINT32_MAX,
 						  .tid = UINT32_MAX,
 						  .cpu = UINT32_MAX,
-						  .time = stop_time });
+						  .time = pauses[i].to });
 	for (size_t i = 0; i < n_frozen; i++)
 		pd_write_aux(w, &frozen[i]);
 	for (uint32_t i = 0; i < CPUS && !arena; i++)
@@ -702,6 +709,7 @@ int main(int argc, char **argv)
 {
 	struct pd_aux frozen[2];
 	size_t from[CPUS] = { 0, 0 }, n_frozen = 0;
+	unsigned starts = rounds / 2 + 60; /* tracing, in that round */
 
 	if (argc < 4)
 		return 2;
@@ -732,9 +740,13 @@ int main(int argc, char **argv)
 		current_round = i;
 		if (drop && i == rounds * 3 / 4)
 			change_owner();
-		if (i == rounds || (((arena && (!wrapped || refilled)) || stopped) && i == rounds / 2)) {
+		if (i == rounds || (arena && (!wrapped || refilled) && i == rounds / 2) ||
+		    (stopped && i % STOPS == 1)) {
 			freeze();
-			stop_time = stopped && i < rounds ? cpus[0].time : stop_time;
+			if (stopped && i < rounds) {
+				pauses[n_pauses].from = cpus[0].time;
+				starts = i + 1 + (unsigned)number(STOPS / 2);
+			}
 			if (arena) {
 				put_frames(from);
 				if (refilled)
@@ -749,17 +761,25 @@ int main(int argc, char **argv)
 						     .time = cpus[0].time };
 				n_frozen++;
 			}
-			gap();
+			if (!stopped)
+				gap();
 			off = true;
 		}
 		/* Tracing is off for a while. */
-		if (off && i == rounds / 2 + 60) {
+		if (off && i == starts) {
+			uint64_t time = MAX(cpus[0].time, cpus[1].time) + 300;
+
 			off = false;
-			for (int k = 0; k < CPUS; k++)
-				if (cpus[k].thread) {
-					cpus[k].time += 300;
-					begin_trace(&cpus[k]);
-				}
+			if (stopped)
+				pauses[n_pauses++].to = time;
+			for (int k = 0; k < CPUS; k++) {
+				cpus[k].time = time;
+				if (!cpus[k].thread)
+					continue;
+				/* By the records, it may have executed something. */
+				cpus[k].thread->missed |= stopped;
+				begin_trace(&cpus[k]);
+			}
 		}
 		if (i == rounds)
 			break;
