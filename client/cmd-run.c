@@ -52,7 +52,7 @@ static const struct verb_option options[] = {
 	[OPTION_NO_TIMESTAMPS] = { "no-timestamps", 0, NULL, "no timestamps: less trace, and no times" },
 	[OPTION_NO_CONTEXTS] = { "no-contexts", 0, NULL, "no context IDs" },
 	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "history of each thread; suffixes K, M, G" },
-	[OPTION_MODE] = { "mode", 0, "ring|fill", "keep the newest trace of a thread (default), or its first" },
+	[OPTION_MODE] = { "mode", 0, "ring|fill", "keep the newest trace (default), or the first that fits" },
 	[OPTION_RINGS] = { "rings", 0, "N", "number of threads that are traced at a time" },
 	[OPTION_TRUTH] = { "truth", 0, "DIR", "log executed instructions into DIR, for tests" },
 	[OPTION_STACKS] = { "truth-stacks", 0, NULL, "with --truth, also log stack pointers" },
@@ -90,8 +90,8 @@ static int check_native(struct client *c, const struct run_options *run)
 		const char *name;
 		bool given;
 	} emulated[] = {
-		{ "clock", run->clock }, { "rings", run->rings },         { "mode", run->mode },
-		{ "truth", run->truth }, { "truth-stacks", run->stacks }, { "sysroot", run->sysroot },
+		{ "clock", run->clock },         { "rings", run->rings },     { "truth", run->truth },
+		{ "truth-stacks", run->stacks }, { "sysroot", run->sysroot },
 	};
 
 	for (size_t i = 0; i < ELEMENTS(emulated); i++)
@@ -394,6 +394,7 @@ static int run_as_child(struct client *c, char *const *argv, const struct run_op
 static int arm_process(struct client *c, pid_t pid, const struct run_options *run)
 {
 	struct csight_arm_options arm = { .size = sizeof(arm),
+					  .mode = run->mode,
 					  .cycles = run->cycles,
 					  .no_timestamps = run->no_timestamps,
 					  .no_contexts = run->no_contexts,

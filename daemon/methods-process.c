@@ -345,13 +345,6 @@ void methods_snapshot(struct daemon *d, struct call *c, struct methods_subject *
 		subscriptions_refused(d, by, s->pid, "it cannot be traced, or a limit is reached");
 		return;
 	}
-	if (options.records && !s->target->ring.source->ops->drain) {
-		target_remove_unarmed(s->target);
-		annotation_done(&options.annotation);
-		failure_process(c, WIRE_OPTION_REFUSED, s->pid,
-				"record: only programs under the emulated trace unit can be recorded without an end");
-		return;
-	}
 	sc = options.data = malloc(sizeof(*sc));
 	if (!sc) {
 		target_remove_unarmed(s->target);
@@ -444,7 +437,7 @@ void methods_tail(struct daemon *d, struct call *c, struct methods_subject *s)
 	}
 	if (!must_be_target(d, c, s, &(struct capture_options){ 0 }))
 		return;
-	if (!s->target->ring.source->ops->drain) {
+	if (s->target->ring.source->ops->drains_rings) {
 		target_remove_unarmed(s->target);
 		failure_process(c, WIRE_OPTION_REFUSED, s->pid,
 				"tail: only programs under the emulated trace unit can be followed while they run");

@@ -42,6 +42,7 @@ struct recording {
 	struct drain_pace pace;
 	enum recording_end end;
 	struct reason why;
+	bool begun;
 	bool made; /* the directory exists, and is not the caller's yet */
 };
 
@@ -227,7 +228,7 @@ static enum recording_end find_end(struct recording *r, uint64_t now)
 
 	if (state == RING_GONE)
 		return RECORDING_TARGET;
-	if (state != RING_ARMED && state != RING_FROZEN)
+	if (target_leaves(r->o.target) || (state != RING_ARMED && state != RING_FROZEN))
 		return RECORDING_DISARMED;
 	if (r->o.limits.time && now - r->begun_ns >= r->o.limits.time)
 		return RECORDING_TIME;
@@ -267,7 +268,7 @@ static void go_on(struct recording *r, bool now_due)
 	}
 	r->size = (struct capture_drain){ .most = (size_t)size, .least = flush || r->size.more ? 0 : DRAIN_PACE_AT };
 	r->working = true;
-	workqueue_submit_for(r->o.queue, &r->drain, owner_of(r));
+	workqueue_submit_for(source_of(r)->ops->drains_rings ? r->o.capture_queue : r->o.queue, &r->drain, owner_of(r));
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *data)
@@ -282,6 +283,17 @@ static void fail(struct recording *r)
 	reason_set(&r->why, r->rc, "cannot write to the spool: %s", strerror(-r->rc));
 }
 
+static void stop_recording(struct recording *r)
+{
+	r->end = RECORDING_FAILED;
+	r->why = (struct reason){ "the process is traced no longer" };
+}
+
+static bool has_trace(const struct capture_copy *c)
+{
+	return c->n_threads || c->n_rings;
+}
+
 static void drain_ran(struct work *w)
 {
 	struct recording *r = container_of(w, struct recording, drain);
@@ -290,18 +302,22 @@ static void drain_ran(struct work *w)
 	r->working = false;
 	r->o.target->cost_ns += r->cost_ns;
 	drain_pace_set(&r->pace, r->size.fullest);
+	if (r->rc == 0 && r->size.flushed)
+		r->flushed_ns = now_ns(CLOCK_MONOTONIC);
+	if (r->rc == -ENODATA && !r->end && r->o.target->ring.state == RING_ARMED)
+		stop_recording(r);
 	/* Memory is short: what is in the rings is drained later, and if it is overwritten, a gap. */
 	if (r->rc < 0) {
 		go_on(r, false);
 		return;
 	}
 	/* What was drained may be the trace of another user. */
-	rc = r->copy->n_threads ? target_check_user(r->o.target) : 0;
+	rc = has_trace(r->copy) ? target_check_user(r->o.target) : 0;
 	if (rc < 0) {
 		r->copy = capture_copy_free(r->copy);
 		end_with_user(r);
 	}
-	if (rc < 0 || !r->copy->n_threads) {
+	if (rc < 0 || !has_trace(r->copy)) {
 		r->copy = capture_copy_free(r->copy);
 		go_on(r, false);
 		return;
@@ -347,6 +363,10 @@ int recording_begin(const struct recording_options *options, struct recording **
 		return -ENOMEM;
 	}
 	options->snapshot->recording = recording_json(r);
+	if (source_of(r)->ops->recorded)
+		source_of(r)->ops->recorded(source_of(r), true);
+	target_recorded(r->o.target, true);
+	r->begun = true;
 	*ret = r;
 	return 0;
 }
@@ -439,6 +459,10 @@ struct recording *recording_free(struct recording *r)
 {
 	if (!r)
 		return NULL;
+	if (r->begun && source_of(r)->ops->recorded)
+		source_of(r)->ops->recorded(source_of(r), false);
+	if (r->begun)
+		target_recorded(r->o.target, false);
 	if (r->made)
 		remove_directory(r);
 	trace_file_free(r->file);

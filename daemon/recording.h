@@ -36,7 +36,8 @@ struct recording;
 
 struct recording_options {
 	struct event_base *base;
-	struct workqueue *queue; /* of the recorder */
+	struct workqueue *queue;         /* of the recorder */
+	struct workqueue *capture_queue; /* for the drains of trace units */
 	struct spool *spool;
 	struct ledger *ledger;
 	struct target *target;     /* borrowed, as the snapshot */

@@ -310,7 +310,11 @@ static int check_user(struct snapshot_request *r)
 	if (rc != -EACCES || !r->recorded || recording_log(r->recording) == UINT64_MAX)
 		return rc;
 	r->limits.closed = true;
-	r->copied->log_size = MIN(r->copied->log_size, recording_log(r->recording));
+	if (r->target->ring.source->ops->drains_rings) {
+		capture_copy_cut(r->copied, recording_positions(r->recording)->records.time);
+		r->target->ring.source->ops->missing(r->target->ring.source, &r->copied->missing);
+	} else
+		r->copied->log_size = MIN(r->copied->log_size, recording_log(r->recording));
 	buf_clear(&r->copied->notes);
 	return 0;
 }

@@ -41,6 +41,7 @@ void request_record(struct snapshot_request *r)
 	struct request_list *list = r->list;
 	struct recording_options options = { .base = list->o.base,
 					     .queue = list->o.record_queue,
+					     .capture_queue = list->o.capture_queue,
 					     .spool = list->o.spool,
 					     .ledger = list->o.ledger,
 					     .target = r->target,
@@ -48,7 +49,13 @@ void request_record(struct snapshot_request *r)
 					     .progress = on_progress,
 					     .ended = on_recording_ended,
 					     .data = r };
-	int rc = request_make_snapshot(r, now_ns(CLOCK_REALTIME), SNAPSHOT_RECORDING);
+	int rc;
+
+	if (target_leaves(r->target)) {
+		request_fail(r, REQUEST_NOT_ARMED, NULL);
+		return;
+	}
+	rc = request_make_snapshot(r, now_ns(CLOCK_REALTIME), SNAPSHOT_RECORDING);
 
 	options.snapshot = r->snapshot;
 	if (rc == 0)

@@ -83,8 +83,9 @@ static void wait_for_trace(struct snapshot_request *r)
 	_cleanup_buf_ struct buf trouble = { .limit = CAPTURE_MISSING_MAX };
 	struct timeval pause = { 0, FILL_PAUSE_MS * 1000 };
 	struct ring *ring = &r->target->ring;
+	bool goes_on = r->options.records && ring->state == RING_ARMED;
 
-	if (!ring->source->ops->holds(ring->source)) {
+	if (!goes_on && !ring->source->ops->holds(ring->source)) {
 		if (ring->state == RING_ARMED && ++r->tries < FILL_TRIES && !r->list->stopping) {
 			if (event_add(r->timer, &pause) < 0)
 				request_fail(r, REQUEST_FAILED, strerror(ENOMEM));

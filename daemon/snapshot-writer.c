@@ -481,9 +481,11 @@ static void list_missing(struct snapshot_writer *sw, const struct code_log *log)
 	while (rd_str(&texts, &text) == 0)
 		add_missing(sw, "%s", text);
 	if (counts.lost)
-		add_missing(sw,
-			    "%llu bytes of trace in %llu gaps: the rings had overwritten them before they were drained",
-			    (unsigned long long)counts.lost, (unsigned long long)counts.gaps);
+		add_missing(
+		    sw,
+		    "%llu bytes of trace in %llu gaps: the rings had overwritten them before they were drained, or no "
+		    "record of the kernel describes them",
+		    (unsigned long long)counts.lost, (unsigned long long)counts.gaps);
 	if (sw->lost_files)
 		add_missing(sw, "%u mapped files are not available", sw->lost_files);
 	if (log->broken)

@@ -4,11 +4,14 @@
 
 #include "daemon/target-internal.h"
 
+enum { CHANGES_WAITING_MAX = 16 };
+
 /* An operation that arms or disarms: on the ring, apply() moves it through a state to another. */
 struct state_change {
 	struct ring_op op;
 	struct work work;
 	struct target *target;
+	STAILQ_ENTRY(state_change) link;
 	enum ring_state from, through, to;
 	int (*apply)(struct capture_source *s);
 	void (*done)(struct target *t, int rc, void *data);
@@ -57,11 +60,31 @@ static void state_change_ran(struct work *w)
 	target_unref(t);
 }
 
+/* What follows a disarm waits with it. */
+static void wait_for_recordings(struct state_change *c)
+{
+	struct state_change *other;
+	unsigned n = 0;
+
+	STAILQ_FOREACH (other, &c->target->changes, link)
+		n++;
+	if (n < CHANGES_WAITING_MAX)
+		STAILQ_INSERT_TAIL(&c->target->changes, c, link);
+	else
+		state_change_end(c, -EBUSY);
+}
+
 static void state_change_begin(struct ring_op *op)
 {
 	struct state_change *c = container_of(op, struct state_change, op);
-	struct ring *r = &c->target->ring;
+	struct target *t = c->target;
+	struct ring *r = &t->ring;
 
+	if (target_leaves(t) || (c->to == RING_DISARMED && t->recordings)) {
+		wait_for_recordings(c);
+		ring_next(r);
+		return;
+	}
 	if (r->state != c->from) {
 		int rc = r->state == c->to ? 0 : r->state == RING_GONE ? -ESRCH : -EINVAL;
 
@@ -72,9 +95,8 @@ static void state_change_begin(struct ring_op *op)
 	ring_move(r, c->through);
 	/* The capture thread reads it of the sources that are armed. */
 	if (c->to == RING_ARMED)
-		r->source->share = target_share(c->target);
-	workqueue_submit_for(c->target->all->o.capture_queue, &c->work,
-			     ledger_owner(c->target->all->o.ledger, c->target->owner));
+		r->source->share = target_share(t);
+	workqueue_submit_for(t->all->o.capture_queue, &c->work, ledger_owner(t->all->o.ledger, t->owner));
 }
 
 static void state_change_queue(struct target *t, const struct state_change *wanted)
@@ -116,4 +138,24 @@ void target_disarm(struct target *t, void (*done)(struct target *t, int rc, void
 						      .apply = t->ring.source->ops->disarm,
 						      .done = done,
 						      .data = data });
+}
+
+void target_recorded(struct target *t, bool begins)
+{
+	STAILQ_HEAD(, state_change) ready = STAILQ_HEAD_INITIALIZER(ready);
+	struct state_change *c;
+
+	t->recordings += begins ? 1 : -1u;
+	if (!t->recordings)
+		STAILQ_CONCAT(&ready, &t->changes);
+	while ((c = STAILQ_FIRST(&ready))) {
+		STAILQ_REMOVE_HEAD(&ready, link);
+		if (ring_queue(&t->ring, &c->op) < 0)
+			state_change_end(c, -EBUSY);
+	}
+}
+
+bool target_leaves(const struct target *t)
+{
+	return !STAILQ_EMPTY(&t->changes);
 }

@@ -233,6 +233,7 @@ int target_new(struct target_list *all, const struct target_info *info, struct c
 	t->armed_time = now_ns(CLOCK_REALTIME);
 	source->share = target_share(t);
 	ring_init(&t->ring, info->pid, source);
+	STAILQ_INIT(&t->changes);
 	t->pidfd = (int)syscall(SYS_pidfd_open, info->pid, 0);
 	if (t->pidfd < 0) {
 		rc = -errno;

@@ -25,6 +25,8 @@ struct target_list;
 
 struct target {
 	unsigned refs;
+	unsigned recordings;                 /* that are not saved yet */
+	STAILQ_HEAD(, state_change) changes; /* a disarm that waits for these, and what follows it */
 	struct target_list *all;
 	TAILQ_ENTRY(target) link;     /* oldest first */
 	STAILQ_ENTRY(target) leaving; /* of those that have left the list */
@@ -187,6 +189,13 @@ void target_trouble(const struct target *t, struct buf *ret);
  */
 void target_arm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data);
 void target_disarm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data);
+
+/*
+ * A recording begins, or has been saved. Disarming waits for recordings, whose end is in the rings; target_leaves():
+ * it does, so that they are to end, and no other may begin.
+ */
+void target_recorded(struct target *t, bool begins);
+bool target_leaves(const struct target *t);
 
 /* Drops a target that was made to be armed, if it is not. */
 void target_remove_unarmed(struct target *t);

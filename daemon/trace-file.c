@@ -16,7 +16,7 @@
 #include "lib/perfdata/write.h"
 
 /* What a recording takes in memory until its end is bounded: 32 bytes for each slice, in the index and the sums. */
-enum { THREADS_MAX = 1 << 16, SLICES_MAX = 1 << 20, SLICE_MEMORY = 32 };
+enum { THREADS_MAX = 1 << 16, SLICES_MAX = 1 << 20, SLICE_MEMORY = 32, RECORDS_MAX = 1 << 22 };
 
 /* Beside the thread of a recording. */
 struct thread_mark {
@@ -34,7 +34,9 @@ struct trace_file {
 	uint32_t *of_slot;
 	size_t n_slots;
 	size_t n_slices;
+	size_t n_records; /* of slices in rings, and of the kernel: the decoder has them in memory */
 	struct trace_file_counts counts;
+	bool of_rings;             /* a recording of rings, and not of the streams of threads */
 	bool live;                 /* the next thread of a ring replaces the one before in threads */
 	struct thread_mark *marks; /* of threads */
 	size_t marks_room;
@@ -103,7 +105,8 @@ static void write_sideband(struct pd_writer *w, const struct snapshot_writer *sw
 	uint32_t pid = (uint32_t)t->pid;
 
 	for (size_t n = 0; n < c->n_threads; n++)
-		pd_write_comm(w, pid, c->threads[n].tid, c->threads[n].name, false, c->threads[n].start_ns);
+		if (c->threads[n].name[0])
+			pd_write_comm(w, pid, c->threads[n].tid, c->threads[n].name, false, c->threads[n].start_ns);
 	write_log(w, pid, &sw->log);
 	write_kernel_map(w, sw);
 	for (size_t n = 0; n < c->n_threads; n++) {
@@ -180,6 +183,7 @@ static int begin(int fd, const struct target *t, const struct capture_copy *c, s
 	f->pid = (uint32_t)t->pid;
 	f->fd = fd;
 	f->live = session.live;
+	f->of_rings = c->rings;
 	rc = pd_write_begin(f->fd, &session, &f->pd);
 	if (rc < 0)
 		trace_file_free(f);
@@ -370,11 +374,45 @@ static int append_log(struct trace_file *f, const struct capture_copy *c)
 	return rc;
 }
 
+static void append_ring(struct trace_file *f, const struct capture_ring *r)
+{
+	/* The index of a CPU's ring is the same in all copies. */
+	struct pd_buffer buffer = {
+		.size = r->size, .offset = r->from, .index = r->cpu, .tid = UINT32_MAX, .cpu = r->cpu
+	};
+
+	uint64_t described = 0;
+
+	f->counts.lost += r->lost;
+	f->counts.gaps += r->lost > 0;
+	if (!r->size)
+		return;
+	for (size_t i = 0; i < r->n_slices; i++) {
+		pd_write_aux(f->pd, &r->slices[i]);
+		described += r->slices[i].size;
+	}
+	pd_write_buffer(f->pd, &buffer);
+	pd_write_bytes(f->pd, r->data, r->size);
+	/* What no record describes, or is before the first whole frame, is of no use. */
+	f->counts.bytes += described;
+	f->counts.lost += r->size - described;
+	f->counts.gaps += r->size > described;
+	f->n_slices++;
+	f->n_records += r->n_slices;
+}
+
 int trace_file_append(struct trace_file *f, const struct capture_copy *c)
 {
 	int rc = f->live && c->log ? append_log(f, c) : 0;
 
-	for (size_t n = 0; n < c->n_threads && rc == 0; n++)
+	if (f->of_rings) {
+		write_records(f->pd, c);
+		f->n_records += c->records.size / sizeof(struct capture_record);
+	}
+	for (size_t n = 0; f->of_rings && n < c->n_rings; n++)
+		append_ring(f, &c->rings[n]);
+
+	for (size_t n = 0; n < c->n_threads && rc == 0 && !f->of_rings; n++)
 		rc = append_thread(f, &c->threads[n], c->monotonic);
 	return rc < 0 ? rc : pd_write_error(f->pd);
 }
@@ -394,10 +432,19 @@ static void cut_threads(struct trace_file *f)
 
 int trace_file_append_last(struct trace_file *f, struct capture_copy *c, bool closed)
 {
-	int rc = closed ? pd_write_error(f->pd) : trace_file_append(f, c);
+	int rc;
 
+	if (closed && f->of_rings)
+		capture_copy_drop_rings(c);
+	rc = closed && !f->of_rings ? pd_write_error(f->pd) : trace_file_append(f, c);
 	if (rc < 0)
 		return rc;
+	/* trace_file_end() is not to write them again. */
+	if (f->of_rings) {
+		capture_copy_drop_rings(c);
+		buf_clear(&c->records);
+		return 0;
+	}
 	if (closed)
 		cut_threads(f);
 	for (size_t n = 0; n < c->n_threads; n++)
@@ -428,7 +475,7 @@ struct trace_file_counts trace_file_counts(const struct trace_file *f)
 	struct trace_file_counts counts = f->counts;
 
 	counts.size = pd_write_size(f->pd);
-	counts.full = f->n_slices >= SLICES_MAX || f->n_threads >= THREADS_MAX;
+	counts.full = f->n_slices >= SLICES_MAX || f->n_threads >= THREADS_MAX || f->n_records >= RECORDS_MAX;
 	counts.memory = f->n_slices * SLICE_MEMORY + f->room * sizeof(*f->threads) + f->marks_room * sizeof(*f->marks);
 	return counts;
 }

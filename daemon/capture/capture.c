@@ -9,7 +9,64 @@
 #include <unistd.h>
 
 #include "daemon/capture/capture.h"
+#include "daemon/capture/process/code-log.h"
+#include "lib/base/reader.h"
 #include "lib/base/util.h"
+
+void capture_copy_drop_rings(struct capture_copy *c)
+{
+	for (size_t n = 0; n < c->n_rings; n++) {
+		free(c->rings[n].data);
+		free(c->rings[n].slices);
+	}
+	free(TAKE_PTR(c->rings));
+	c->n_rings = 0;
+}
+
+static void cut_records(struct buf *b, uint64_t time)
+{
+	struct reader r = reader_of(b->data, b->size);
+	struct capture_record head;
+	size_t at = 0, kept = 0;
+	const uint8_t *body;
+
+	while (rd_copy(&r, &head, sizeof(head)) == 0 && rd_bytes(&r, ALIGN8(head.size), &body) == 0) {
+		size_t size = sizeof(head) + ALIGN8(head.size);
+
+		if (head.origin.time <= time) {
+			memmove(b->data + kept, b->data + at, size);
+			kept += size;
+		}
+		at += size;
+	}
+	b->size = kept;
+}
+
+void capture_copy_cut(struct capture_copy *c, uint64_t time)
+{
+	size_t kept = 0;
+
+	capture_copy_drop_rings(c);
+	c->log_size = code_log_cut(c->log, c->log_size, time);
+	cut_records(&c->records, time);
+	for (size_t n = 0; n < c->n_threads; n++) {
+		struct capture_thread *t = &c->threads[n];
+
+		if (t->start_ns > time)
+			continue;
+		/* The log has its names up to then. */
+		t->name[0] = '\0';
+		t->end_ns = t->end_ns > time ? 0 : t->end_ns;
+		c->threads[kept++] = *t;
+	}
+	c->n_threads = kept;
+	for (size_t n = 0; n < c->n_files; n++)
+		closep(&c->files[n].fd);
+	c->n_files = 0;
+	closep(&c->jitdump.fd);
+	buf_clear(&c->missing);
+	buf_clear(&c->notes);
+}
 
 struct capture_copy *capture_copy_free(struct capture_copy *c)
 {
@@ -18,10 +75,7 @@ struct capture_copy *capture_copy_free(struct capture_copy *c)
 	for (size_t n = 0; n < c->n_threads; n++)
 		if (c->threads[n].data)
 			munmap(c->threads[n].data, c->threads[n].room);
-	for (size_t n = 0; n < c->n_rings; n++) {
-		free(c->rings[n].data);
-		free(c->rings[n].slices);
-	}
+	capture_copy_drop_rings(c);
 	for (size_t n = 0; n < c->n_files; n++)
 		closep(&c->files[n].fd);
 	closep(&c->jitdump.fd);
@@ -29,7 +83,6 @@ struct capture_copy *capture_copy_free(struct capture_copy *c)
 		closep(&c->kernel.fd);
 	free(c->cpus);
 	free(c->threads);
-	free(c->rings);
 	free(c->intervals);
 	free(c->files);
 	free(c->log);

@@ -112,6 +112,7 @@ struct capture_ring {
 	/* AUX records, oldest first; their offsets count from the first byte ever written */
 	struct pd_aux *slices;
 	size_t n_slices;
+	uint64_t lost; /* bytes before `from` that a recording lacks */
 };
 
 /* A kernel record. Its body (the part before sample_id) follows, padded to a multiple of 8. */
@@ -184,6 +185,13 @@ struct capture_copy {
 };
 
 struct capture_copy *capture_copy_free(struct capture_copy *c);
+void capture_copy_drop_rings(struct capture_copy *c);
+
+/*
+ * Removes from the last copy of a recording of rings what is later than a time of the kernel's records, from which on
+ * the process may be another user's: all but threads, their mappings and records of that time.
+ */
+void capture_copy_cut(struct capture_copy *c, uint64_t time);
 
 /* Records a text that describes what the copy lacks. */
 void capture_note_missing(struct capture_copy *c, const char *fmt, ...) _printf_(2, 3);
@@ -200,6 +208,19 @@ struct capture_position {
 	uint32_t serial;      /* of the thread that used it last; 0: none did */
 	uint64_t to, earlier; /* of its stream; bytes of earlier threads of the ring */
 	bool ended;           /* its end has been drained, of a drain that is live */
+	/* Of a CPU's ring: */
+	bool unknown;   /* its trace unit was unknown when the recording began, so that it cannot be recorded */
+	bool continues; /* what is behind `to` continues what was drained */
+	uint64_t since; /* in the records' clock: since then trace is missing, if what is behind `to` is lost */
+};
+
+/* How far the records about a process have been recorded that has trace units, and how fast its rings fill. */
+struct capture_records {
+	uint64_t time;     /* of the kernel's records */
+	uint64_t switches; /* number of switches, of all that ever were */
+	uint64_t switched; /* time of the newest of these */
+	uint64_t flushed;  /* CLOCK_MONOTONIC, when the sinks were last emptied into the rings; 0: never */
+	double rate;       /* parts of the ring that fills first, in a ns */
 };
 
 /* The positions of all rings. Zeros before the first drain(), which allocates the list; the caller frees it. */
@@ -207,6 +228,7 @@ struct capture_positions {
 	struct capture_position *list;
 	uint32_t n, next; /* next: the ring that is drained first, so that each has its turn */
 	uint64_t log;     /* bytes of the log that have been drained; UINT64_MAX: the rest of it is damaged */
+	struct capture_records records;
 };
 
 /* How much is drained. */
@@ -221,8 +243,12 @@ struct capture_drain {
 	bool ended; /* of one that is live: the process has ended, and the streams of its threads are completed */
 	/* Results: */
 	double fullest; /* part of a ring that was to be drained */
+	bool flushed;   /* of rings: all that there was in the sinks has been looked at */
 	bool more;      /* there was more */
 };
+
+/* The log of a drain, whose size is not known: the last copy writes it, and all of it belongs to the recording. */
+#define CAPTURE_LOG_ALL (SIZE_MAX - 1)
 
 /* What a copy may take. The program cannot raise it: what is more is left out, and noted as missing. */
 struct capture_limits {
@@ -297,11 +323,15 @@ struct capture_ops {
 	int (*copy)(struct capture_source *s, bool alive, const struct capture_limits *limits,
 		    struct capture_copy **ret);
 	/*
-	 * Copies what rings have got since the positions, and moves these; on any thread, while the rings go on. *ret
-	 * has threads with data, trace units, and the size of the log, or what is new in it. NULL: the source cannot.
+	 * Copies what rings have got since the positions, and moves these, while the process goes on; on any thread, or
+	 * if drains_rings on the capture thread. *ret has trace units, threads with data or rings, and the size of the
+	 * log, or what is new in it, or CAPTURE_LOG_ALL.
 	 */
 	int (*drain)(struct capture_source *s, struct capture_positions *positions, struct capture_drain *drain,
 		     struct capture_copy **ret);
+	bool drains_rings; /* and not streams of threads, which alone can be live */
+	/* A recording begins, or has been saved: until then, what describes its trace is kept. May be NULL. */
+	void (*recorded)(struct capture_source *s, bool begins);
 	/*
 	 * These may be called by the event loop at any time. threads: ring contents without data; the caller frees the
 	 * list.

@@ -111,7 +111,8 @@ static int map_ring(const struct keeper_message *m)
 
 	if (!t || t->ring.page || m->data_size > RING_MAX || m->aux_size > RING_MAX)
 		return -EINVAL;
-	return perf_ring_map(t->fd, m->data_size, m->aux_size, &t->ring);
+	return m->more ? perf_ring_map_fill(t->fd, m->data_size, m->aux_size, &t->ring)
+		       : perf_ring_map(t->fd, m->data_size, m->aux_size, &t->ring);
 }
 
 static int answer(int client, const struct keeper_message *m, int fd)

@@ -38,7 +38,11 @@ struct keeper_message {
 	uint64_t data_size, aux_size;
 	uint64_t position; /* of a backlog's first byte, among all bytes ever written to the ring */
 	int32_t rc;        /* in answers: 0 or negative errno */
-	uint32_t more;     /* in a request to hold: nothing has this name yet; in the greeting: see KEEPER_CLAIMED */
+	/*
+	 * In answers: another one follows. In the greeting: see KEEPER_CLAIMED. In a request to hold: nothing has this
+	 * name yet. To map: the ring keeps its first trace.
+	 */
+	uint32_t more;
 	uint8_t attr[KEEPER_ATTR_SIZE]; /* struct perf_event_attr, whose member size has its size */
 };
 

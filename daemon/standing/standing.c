@@ -363,7 +363,8 @@ static void consider(struct standing_list *all, pid_t pid)
 	if (t && t->standing)
 		return;
 	s = find_rule(all, &p);
-	if (s && t && t->ring.state != RING_DISARMED && t->ring.state != RING_DRAINING && take(s, t))
+	if (s && t && t->ring.state != RING_DISARMED && t->ring.state != RING_DRAINING && !target_leaves(t) &&
+	    take(s, t))
 		s->armed++;
 	else if (s && !t && p.uid != (uid_t)-1 && adopt(s, &p, false, &t) == 0) {
 		arm(s, t, 0);
@@ -464,7 +465,7 @@ static void take_targets(struct standing *new)
 		if (t->standing || t->ring.state == RING_GONE || !is_selected(new, &p) || !(s = find_rule(all, &p)) ||
 		    !take(s, t))
 			continue;
-		if (t->ring.state == RING_DISARMED)
+		if (t->ring.state == RING_DISARMED || target_leaves(t))
 			arm(s, t, 0);
 		else
 			s->armed++;

@@ -140,8 +140,30 @@ static void test_full(void)
 	code_log_done(&log);
 }
 
+static void test_cut(void)
+{
+	static const uint64_t times[] = { 30, 10, 40, 20 };
+	static const char *const paths[] = { "/late", "/first", "/later", "/last" };
+	_cleanup_buf_ struct buf b = { .limit = 1 << 20 };
+	struct code_log log;
+
+	for (unsigned i = 0; i < ELEMENTS(times); i++) {
+		size_t at = b.size;
+
+		put_map(&b, paths[i], i + 1, 1);
+		((struct emu_record_map *)(b.data + at))->head.time_ns = times[i];
+	}
+	b.size = code_log_cut(b.data, b.size, 20);
+	CHECK_EQ(code_log_read(b.data, b.size, &log), 0);
+	CHECK(log.n_maps == 2 && !log.broken);
+	CHECK_STR(log.maps[0].path, "/first");
+	CHECK_STR(log.maps[1].path, "/last");
+	code_log_done(&log);
+}
+
 int main(void)
 {
+	test_cut();
 	test_images();
 	test_full();
 	test_limits();

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "daemon/capture/perf/aux-buffer.h"
+#include "daemon/capture/perf/grid.h"
 #include "daemon/capture/perf/process-table.h"
 #include "daemon/capture/perf/thread-table.h"
 #include "lib/base/util.h"
@@ -40,6 +41,8 @@ static void start(uint32_t tid, uint64_t time)
 
 	aux_fold(&a, &r);
 }
+
+static struct perf_event_mmap_page empty;
 
 static void hardware_id(uint64_t id)
 {
@@ -115,6 +118,96 @@ static void test_slices(void)
 		slice(6000 + (i + 1) * 16, 16, 2, 9, 60 + i);
 	CHECK(a.n_slices - a.first == SIZE / 16 && a.room < 4096);
 	CHECK(!a.strange && !a.failed && !a.refused);
+	done();
+}
+
+static struct capture_ring copy_between(uint64_t from, uint64_t to, bool continues)
+{
+	struct capture_ring copy;
+
+	CHECK_EQ(aux_copy_between(&a, from, to, continues, &copy), 0);
+	CHECK(copy.size == to - from && copy.from == from);
+	for (uint64_t i = 0; i < copy.size; i++)
+		if (copy.data[i] != buffer[(from + i) % SIZE])
+			CHECK(false);
+	return copy;
+}
+
+static void free_ring(struct capture_ring *copy)
+{
+	free(copy->data);
+	free(copy->slices);
+}
+
+/* Parts of a buffer that a recording copies, one after the other: a slice may be in several. */
+static void test_parts(void)
+{
+	struct capture_ring copy;
+
+	fresh();
+	slice(1000, 1000, 2, 7, 20);
+	slice(2000, 1000, 3, 8, 40);
+	slice(2000, 0, 1, 9, 45);
+	slice(3000, 1000, 2, 7, 50);
+	copy = copy_between(0, 1500, false);
+	CHECK_EQ(copy.n_slices, 2);
+	CHECK(copy.slices[0].flags == 2 && copy.slices[0].size == 1000);
+	/* That it was truncated is known at its end. */
+	CHECK(copy.slices[1].flags == 2 && copy.slices[1].offset == 1000 && copy.slices[1].size == 500);
+	free_ring(&copy);
+	copy = copy_between(1500, 2500, true);
+	CHECK_EQ(copy.n_slices, 3);
+	CHECK(copy.slices[0].flags == (3 | PD_AUX_CONTINUES) && copy.slices[0].offset == 1500 &&
+	      copy.slices[0].size == 500 && copy.slices[0].tid == 8);
+	CHECK(copy.slices[1].size == 0 && copy.slices[1].tid == 9);
+	CHECK(copy.slices[2].flags == 2 && copy.slices[2].size == 500 && copy.slices[2].time == 50);
+	free_ring(&copy);
+	/* Something between the two is lost: the slice begins at a frame, and is partial. */
+	copy = copy_between(2600, 3000, false);
+	CHECK_EQ(copy.n_slices, 1);
+	CHECK(copy.slices[0].flags == (2 | PD_AUX_PARTIAL) && copy.slices[0].offset == 2608 &&
+	      copy.slices[0].size == 392);
+	free_ring(&copy);
+	CHECK(aux_slice_at(&a, 999)->ended == 20 && aux_slice_at(&a, 1000)->ended == 40);
+	CHECK(aux_slice_at(&a, 2999)->ended == 50 && aux_slice_at(&a, 3000) == NULL);
+	done();
+}
+
+/* A buffer that is filled once: offsets are those of the beginning, and it is full up to one page early. */
+static void test_fill(void)
+{
+	struct capture_ring copy = { 0 };
+	uint64_t from;
+
+	fresh();
+	a.size = a.ring.aux_size = (uint64_t)sysconf(_SC_PAGESIZE) + SIZE;
+	a.fills = true;
+	start(7, 10);
+	slice(0, 1000, 0, 7, 20);
+	CHECK(a.end == 1000 && !a.full_at && !a.failed);
+	/* A sink that was refused is tried again. */
+	slice(1000, 0, 1, 7, 21);
+	CHECK(a.failed && a.refused == 21 && !a.full_at);
+	a.failed = false;
+	start(8, 30);
+	slice(1000, 500, 0, 8, 40);
+	start(9, 50);
+	slice(1500, SIZE - 1500, 9, 9, 60);
+	CHECK(a.full_at == 60 && a.end == SIZE && !a.failed && a.collisions == 0);
+	/* The kernel refuses what follows. */
+	slice(SIZE, 0, 1, 7, 70);
+	CHECK(!a.failed && a.refused == 21);
+	/* Another buffer was full while thread 9 ran: it stays; and earlier: it goes. */
+	aux_end(&a, 50);
+	CHECK_EQ(aux_held(&a, &from), SIZE);
+	aux_end(&a, 49);
+	CHECK_EQ(aux_held(&a, &from), 1500);
+	slice(1500, 100, 0, 7, 80);
+	CHECK_EQ(a.end, 1500);
+	CHECK_EQ(aux_copy(&a, UINT64_MAX, &copy), 0);
+	CHECK(copy.size == 1500 && copy.n_slices == 3 && copy.slices[2].flags == 0);
+	free(copy.data);
+	free(copy.slices);
 	done();
 }
 
@@ -262,6 +355,58 @@ static void test_untraced(void)
 	done();
 }
 
+/* The pauses that an earlier daemon has logged; the last one has no end. */
+static void test_replayed(void)
+{
+	const struct trace_pause pauses[] = {
+		{ 10, UINT64_MAX, 1 }, { 12, 15, 0 }, { 10, 20, 1 }, { 30, UINT64_MAX, 1 }
+	};
+	const struct plan plan = { .n_cpus = 1 };
+	struct grid g = { .plan = &plan, .rings = &a };
+	struct buf b = { 0 };
+
+	fresh();
+	start(7, 1);
+	slice(100, 100, 2, 7, 5);
+	for (size_t i = 0; i < ELEMENTS(pauses); i++)
+		grid_replay_pause(&g, &pauses[i]);
+	CHECK(g.pauses.n == 3 && g.pauses.list[0].to == 20 && g.off);
+	a.ring.page = &empty;
+	grid_drain(&g, 40, 0, &b);
+	CHECK_EQ(g.pauses.list[2].to, UINT64_MAX);
+	grid_start(&g);
+	grid_drain(&g, 50, 0, &b);
+	CHECK(g.pauses.n == 4 && g.pauses.list[2].to == 50 && !g.off);
+	pause_list_done(&g.pauses);
+	buf_done(&b);
+	done();
+}
+
+/* While tracing was stopped, threads ran untraced: no sink has failed. That is read when tracing has started again. */
+static void test_stopped(void)
+{
+	const struct plan plan = { .n_cpus = 1 };
+	struct grid g = { .plan = &plan, .rings = &a };
+	struct buf b = { 0 };
+
+	fresh();
+	a.ring.page = &empty;
+	run(7, 10, 100);
+	grid_stop(&g);
+	grid_drain(&g, 20, 0, &b);
+	run(8, 30, 0);
+	grid_start(&g);
+	grid_drain(&g, 40, 0, &b);
+	CHECK(!a.failed && !a.untraced);
+	CHECK_EQ(g.pauses.n, 1);
+	run(8, 50, 0);
+	grid_drain(&g, 60, 0, &b);
+	CHECK(a.failed && a.failed_since == 51);
+	pause_list_done(&g.pauses);
+	buf_done(&b);
+	done();
+}
+
 /* Writes a record in the format of a ring. */
 static size_t put(uint8_t *to, uint32_t type, uint16_t misc, const void *body, size_t size, uint32_t tid, uint64_t time)
 {
@@ -348,6 +493,38 @@ static void name(uint32_t tid, const char *text, bool exec, uint64_t time)
 	thread_table_fold(&t, &r);
 }
 
+enum { SWITCHES = 3 * THREAD_TABLE_SWITCHES_MAX };
+
+static void fold_switches(uint64_t time)
+{
+	for (uint64_t i = 0; i < SWITCHES; i++) {
+		const uint32_t next[2] = { 4242, 4242 };
+		struct perf_record r = record(PERF_RECORD_SWITCH_CPU_WIDE, 0xffff, next, sizeof(next), 100, time + i);
+
+		thread_table_fold(&t, &r);
+	}
+}
+
+/* Where a recording lacks switches, each thread may have run since the last one that it has. */
+static void test_position(struct buf *b)
+{
+	struct capture_records position = { 0 };
+	const struct capture_record *first;
+	size_t before;
+
+	thread_table_switches(&t, &position, b);
+	CHECK_EQ(position.switched, SWITCHES - 1);
+	fold_switches(SWITCHES);
+	before = b->size;
+	thread_table_switches(&t, &position, b);
+	first = (const void *)(b->data + before);
+	CHECK(b->size > before && first->origin.time == SWITCHES - 1 && first->misc == 0);
+	CHECK_EQ(position.switched, 2 * SWITCHES - 1);
+	before = b->size;
+	thread_table_switches(&t, &position, b);
+	CHECK_EQ(b->size, before);
+}
+
 static void test_tasks(void)
 {
 	struct capture_interval *list;
@@ -410,16 +587,12 @@ static void test_tasks(void)
 	CHECK_EQ(t.n_switches, t.n - t.n_ended);
 	CHECK(t.switches[t.n_switches - 1].tid == 5000 && t.switches[t.n_switches - 1].time == 300 &&
 	      t.switches[t.n_switches - 1].misc == 0);
-	for (uint64_t i = 0; i < 3 * THREAD_TABLE_SWITCHES_MAX; i++) {
-		const uint32_t next[2] = { 4242, 4242 };
-		struct perf_record r = record(PERF_RECORD_SWITCH_CPU_WIDE, 0xffff, next, sizeof(next), 100, i);
-
-		thread_table_fold(&t, &r);
-	}
+	fold_switches(0);
 	CHECK(t.n_switches - t.first_switch <= THREAD_TABLE_SWITCHES_MAX + 1 &&
 	      t.switches_room <= 4 * THREAD_TABLE_SWITCHES_MAX);
 	buf_clear(&b);
 	thread_table_records(&t, &b);
+	test_position(&b);
 	CHECK(memmem(b.data, b.size, (const uint32_t[]){ 4242 }, 4) == NULL);
 	buf_done(&b);
 	thread_table_done(&t);
@@ -597,9 +770,13 @@ int main(void)
 	a.fd = -1;
 	test_births();
 	test_slices();
+	test_parts();
 	test_failures();
+	test_fill();
 	test_outages();
 	test_untraced();
+	test_replayed();
+	test_stopped();
 	test_ring();
 	test_tasks();
 	test_executed();

@@ -146,6 +146,9 @@ static void test_private(void)
 	CHECK(!misses("alone"));
 	CHECK_EQ(make_plan(&(struct capture_options){ .thread = 7 }, NULL, false), 0);
 	CHECK(p->thread == 7 && misses("thread 7 alone is traced"));
+	CHECK(!p->fill);
+	CHECK_EQ(make_plan(&(struct capture_options){ .mode = CAPTURE_MODE_FILL }, NULL, false), 0);
+	CHECK(p->fill);
 	/* Without a private sink on each CPU all targets use the shared sink, as threads migrate. */
 	cpus[2].n_sinks = 0;
 	give(2, 4);
@@ -227,6 +230,8 @@ static void test_shared(void)
 	CHECK(says("tmc_etr0"));
 	CHECK_EQ(make_plan(&(struct capture_options){ .thread = 7 }, NULL, false), -ENOTSUP);
 	CHECK(says("thread: a shared sink"));
+	CHECK_EQ(make_plan(&(struct capture_options){ .mode = CAPTURE_MODE_FILL }, NULL, false), -ENOTSUP);
+	CHECK(says("mode fill requires a sink per CPU"));
 	/* Without context IDs, switch records separate the threads. */
 	cpus[1].offers.contextid = false;
 	CHECK_EQ(make_plan(&plain, NULL, false), 0);

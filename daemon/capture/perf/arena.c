@@ -221,6 +221,7 @@ int arena_adopt(struct arena *a, struct plan *p, struct keeper_client *k, int po
 void arena_abandon(struct arena *a)
 {
 	close_events(a);
+	pause_list_done(&a->pauses);
 	*a = (struct arena){ 0 };
 }
 
@@ -229,22 +230,30 @@ void arena_close(struct arena *a)
 	close_events(a);
 	keeper_client_close(a->keeper, &(struct kept_name){ .group = KEEPER_ARENA });
 	plan_free(a->plan);
+	pause_list_done(&a->pauses);
 	*a = (struct arena){ 0 };
 }
 
 void arena_stop(struct arena *a)
 {
+	uint64_t began = now_ns(CLOCK_MONOTONIC);
+
 	control_all(a, false, PERF_EVENT_IOC_DISABLE);
 	control_all(a, true, PERF_EVENT_IOC_DISABLE);
+	pause_list_change(&a->pauses, began);
 	a->stopped = true;
 }
 
 void arena_start(struct arena *a)
 {
+	uint64_t began = now_ns(CLOCK_MONOTONIC);
+
 	control_all(a, true, PERF_EVENT_IOC_ENABLE);
 	control_all(a, false, PERF_EVENT_IOC_ENABLE);
 	/* Time stood still while the arena was stopped; that does not mean that the events are dead. */
 	memset(a->enabled, 0, a->plan->n_cpus * sizeof(*a->enabled));
+	if (a->stopped)
+		pause_list_change(&a->pauses, began);
 	a->stopped = false;
 }
 
@@ -259,10 +268,15 @@ uint64_t arena_flush(struct arena *a)
 	return now_ns(CLOCK_MONOTONIC) - began;
 }
 
-void arena_drain(struct arena *a, struct buf *scratch)
+void arena_drain(struct arena *a, uint64_t now, int64_t shift, struct buf *scratch)
 {
-	for (size_t n = 0; a->plan && n < a->plan->n_cpus; n++)
+	uint64_t oldest = UINT64_MAX;
+
+	for (size_t n = 0; a->plan && n < a->plan->n_cpus; n++) {
 		aux_drain(&a->rings[n], scratch);
+		oldest = MIN(oldest, aux_oldest(&a->rings[n]));
+	}
+	pause_list_settle(&a->pauses, now, shift, a->stopped, oldest, a->log);
 }
 
 static bool runs_contained(uint32_t tid)
@@ -275,6 +289,7 @@ static bool runs_contained(uint32_t tid)
 
 unsigned arena_restore_contexts(struct arena *a)
 {
+	uint64_t began = now_ns(CLOCK_MONOTONIC);
 	cpu_set_t before;
 	unsigned n_mended = 0;
 
@@ -295,8 +310,10 @@ unsigned arena_restore_contexts(struct arena *a)
 		perf_event_control(a->events[n], PERF_EVENT_IOC_ENABLE, 0);
 		n_mended++;
 	}
-	if (n_mended)
+	if (n_mended) {
+		pause_list_change(&a->pauses, began);
 		sched_setaffinity(0, sizeof(before), &before);
+	}
 	return n_mended;
 }
 

@@ -9,6 +9,7 @@
 #include "daemon/capture/perf/aux-buffer.h"
 #include "daemon/capture/perf/backlog.h"
 #include "daemon/capture/perf/keeper-client.h"
+#include "daemon/capture/perf/pause-list.h"
 #include "daemon/capture/perf/plan.h"
 #include "daemon/capture/perf/replay-log.h"
 #include "lib/base/reason.h"
@@ -26,6 +27,7 @@ struct arena {
 	bool adopted; /* an earlier daemon opened the events: the kernel refuses the sinks to others beside them */
 	bool restored_partly; /* the replay log of an earlier daemon was not complete */
 	bool stopped;         /* the sinks have been emptied into the AUX buffers, and others may use them */
+	struct pause_list pauses;
 };
 
 /*
@@ -57,7 +59,8 @@ void arena_start(struct arena *a);
  */
 uint64_t arena_flush(struct arena *a);
 
-void arena_drain(struct arena *a, struct buf *scratch);
+/* now: the records' clock, at a moment before the call; shift: what it is ahead of CLOCK_MONOTONIC. */
+void arena_drain(struct arena *a, uint64_t now, int64_t shift, struct buf *scratch);
 
 /*
  * If a task of another PID namespace was running when tracing of a CPU began, the kernel recorded no context IDs there:

@@ -91,7 +91,7 @@ static void fold_switch(struct aux_buffer *a, const struct perf_record *r)
 	case RUN_REPEATED:
 		return;
 	case RUN_UNTRACED:
-		if (!a->paused)
+		if (!a->paused && !a->ended)
 			note_untraced(a, r);
 		break;
 	case RUN_KNOWN:
@@ -137,19 +137,27 @@ static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
 		a->strange = true;
 		return;
 	}
+	/* Where the buffer is overwritten circularly, the offset is the end of the slice, and else its beginning. */
+	a->fills &= !(s.flags & PERF_AUX_FLAG_OVERWRITE);
+	s.to += a->fills ? size : 0;
 	run_watch_slice(&a->watch, (s.flags & PERF_AUX_FLAG_TRUNCATED) || (a->stopping && s.to >= a->stopped_at));
-	if (s.flags & PERF_AUX_FLAG_TRUNCATED)
+	if (a->full_at || a->ended)
+		return;
+	/* The sink stops up to one page early. */
+	if (a->fills && s.to + (uint64_t)sysconf(_SC_PAGESIZE) >= a->size)
+		a->full_at = s.ended;
+	else if (s.flags & PERF_AUX_FLAG_TRUNCATED)
 		aux_note_failure(a, s.ended);
 	if (size == 0) {
 		/* The sink was in use elsewhere. */
-		if (s.flags & PERF_AUX_FLAG_TRUNCATED) {
+		if (s.flags & PERF_AUX_FLAG_TRUNCATED && !a->full_at) {
 			a->refused = s.ended;
 			begin_outage(a, s.ended);
 			add_empty_slice(a, &s);
 		}
 		return;
 	}
-	/* The buffer is overwritten circularly: the offset is the end of the slice and never decreases. */
+	/* The end never decreases. */
 	if (s.to < a->end || size > s.to || s.to - size < a->end) {
 		a->strange = true;
 		if (s.to < a->end || size > s.to)
@@ -162,7 +170,7 @@ static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
 	a->end = s.to;
 	a->traces++;
 	a->started_empty = 0;
-	a->collisions += (s.flags & PERF_AUX_FLAG_COLLISION) != 0;
+	a->collisions += (s.flags & PERF_AUX_FLAG_COLLISION) && !a->full_at;
 	if (size)
 		add_slice(a, &s);
 	drop_overwritten(a);
@@ -217,6 +225,19 @@ void aux_fold(struct aux_buffer *a, const struct perf_record *r)
 	a->newest = MAX(a->newest, r->origin.time);
 }
 
+void aux_end(struct aux_buffer *a, uint64_t time)
+{
+	a->ended = true;
+	while (a->n_slices > a->first) {
+		const struct aux_slice *s = &a->slices[a->n_slices - 1];
+
+		if ((s->begun ? s->begun : s->ended) <= time)
+			break;
+		a->end = s->from;
+		a->n_slices--;
+	}
+}
+
 void aux_fold_all(struct aux_buffer *a, const uint8_t *records, size_t size)
 {
 	while (size) {
@@ -242,7 +263,7 @@ void aux_drain(struct aux_buffer *a, struct buf *scratch)
 		a->strange = true;
 		aux_note_lost(a, 1);
 	}
-	if (a->log && scratch->size && !buf_error(scratch))
+	if (a->log && !a->ended && scratch->size && !buf_error(scratch))
 		replay_log_add(a->log, a->number, a->ring.position, scratch->data, scratch->size);
 	perf_ring_release(&a->ring);
 	if (!buf_error(scratch))
@@ -286,46 +307,117 @@ static uint64_t cut_at(const struct aux_slice *s, uint64_t from)
 	return s->from + (from - s->from + FRAME_SIZE - 1) / FRAME_SIZE * FRAME_SIZE;
 }
 
-int aux_copy(const struct aux_buffer *a, uint64_t limit, struct capture_ring *ret)
+static void copy_bytes(const struct aux_buffer *a, uint64_t from, uint64_t to, uint8_t *ret)
 {
-	struct capture_ring c = { .cpu = a->cpu };
-	uint64_t from, held = aux_held(a, &from);
+	for (uint64_t at = from; at < to;) {
+		uint64_t place = at & (a->ring.aux_size - 1), size = MIN(to - at, a->ring.aux_size - place);
 
-	*ret = c;
-	if (held > limit)
-		from = a->end - limit;
-	if (from == a->end || a->ring.aux_size == 0)
-		return 0;
+		memcpy(ret + (at - from), a->ring.aux + place, size);
+		at += size;
+	}
+}
+
+/* Allocates, and copies the bytes [from, to). */
+static int begin_ring(const struct aux_buffer *a, uint64_t from, uint64_t to, struct capture_ring *ret)
+{
+	struct capture_ring c = { .cpu = a->cpu, .from = from, .size = to - from };
+
 	c.slices = calloc(a->n_slices - a->first, sizeof(*c.slices));
-	c.data = malloc(a->end - from);
+	c.data = malloc(c.size);
 	if (!c.slices || !c.data) {
 		free(c.slices);
 		free(c.data);
 		return -ENOMEM;
 	}
-	c.from = from;
-	c.size = a->end - from;
-	for (uint64_t at = from; at < a->end;) {
-		uint64_t place = at & (a->ring.aux_size - 1), size = MIN(a->end - at, a->ring.aux_size - place);
+	copy_bytes(a, from, to, c.data);
+	*ret = c;
+	return 0;
+}
 
-		memcpy(c.data + (at - from), a->ring.aux + place, size);
-		at += size;
-	}
-	for (size_t i = a->first; i < a->n_slices; i++) {
+static void add_part(const struct aux_buffer *a, const struct aux_slice *s, uint64_t begin, uint64_t end,
+		     struct capture_ring *to)
+{
+	to->slices[to->n_slices++] = (struct pd_aux){ .offset = begin,
+						      .size = end - begin,
+						      .flags = s->flags | (a->fills ? 0 : PD_AUX_OVERWRITE),
+						      .pid = s->pid,
+						      .tid = s->tid,
+						      .cpu = a->cpu,
+						      .time = s->ended };
+}
+
+int aux_copy(const struct aux_buffer *a, uint64_t limit, struct capture_ring *ret)
+{
+	uint64_t from, held = aux_held(a, &from);
+	int rc;
+
+	*ret = (struct capture_ring){ .cpu = a->cpu };
+	if (held > limit)
+		from = a->end - limit;
+	if (from == a->end || a->ring.aux_size == 0)
+		return 0;
+	rc = begin_ring(a, from, a->end, ret);
+	for (size_t i = a->first; i < a->n_slices && rc == 0; i++) {
 		const struct aux_slice *s = &a->slices[i];
 		uint64_t begin = cut_at(s, from);
 
 		if (begin < s->to || (s->from == s->to && s->from >= from))
-			c.slices[c.n_slices++] = (struct pd_aux){ .offset = begin,
-								  .size = s->to - begin,
-								  .flags = s->flags | PD_AUX_OVERWRITE,
-								  .pid = s->pid,
-								  .tid = s->tid,
-								  .cpu = a->cpu,
-								  .time = s->ended };
+			add_part(a, s, begin, s->to, ret);
 	}
-	*ret = c;
-	return 0;
+	return rc;
+}
+
+int aux_copy_between(const struct aux_buffer *a, uint64_t from, uint64_t to, bool continues, struct capture_ring *ret)
+{
+	int rc;
+
+	*ret = (struct capture_ring){ .cpu = a->cpu };
+	if (from == to || a->ring.aux_size == 0)
+		return 0;
+	rc = begin_ring(a, from, to, ret);
+	for (size_t i = a->first; i < a->n_slices && rc == 0; i++) {
+		const struct aux_slice *s = &a->slices[i];
+		uint64_t begin = continues ? MAX(s->from, from) : cut_at(s, from), end = MIN(s->to, to);
+		struct pd_aux *part;
+
+		if (s->from == s->to ? s->from < from || s->to > to : begin >= end)
+			continue;
+		add_part(a, s, begin, MAX(begin, end), ret);
+		part = &ret->slices[ret->n_slices - 1];
+		/* Flags about the end of a slice come with its end. */
+		if (end < s->to)
+			part->flags &= ~(uint64_t)(PERF_AUX_FLAG_TRUNCATED | PERF_AUX_FLAG_COLLISION);
+		if (s->from < from)
+			part->flags |= continues ? PD_AUX_CONTINUES : PD_AUX_PARTIAL;
+	}
+	return rc;
+}
+
+uint64_t aux_oldest(const struct aux_buffer *a)
+{
+	return a->first < a->n_slices ? a->slices[a->first].ended : UINT64_MAX;
+}
+
+size_t aux_first_behind(const struct aux_buffer *a, uint64_t position)
+{
+	size_t low = a->first, high = a->n_slices;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (a->slices[middle].to <= position)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const struct aux_slice *aux_slice_at(const struct aux_buffer *a, uint64_t position)
+{
+	size_t i = aux_first_behind(a, position);
+
+	return i < a->n_slices && a->slices[i].from <= position ? &a->slices[i] : NULL;
 }
 
 void aux_cut(struct capture_ring *ring, uint64_t aux_size, uint64_t head)

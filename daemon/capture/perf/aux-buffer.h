@@ -36,6 +36,9 @@ struct aux_buffer {
 	struct run_watch watch;
 	struct perf_ring ring;
 	uint64_t size;            /* of the buffer, bytes */
+	bool fills;               /* the sink stops where the buffer is full */
+	uint64_t full_at;         /* when it did, ns; 0: not yet */
+	bool ended;               /* by aux_end() */
 	struct aux_slice *slices; /* oldest first, starting at index first */
 	size_t first, n_slices, room;
 	uint64_t end;        /* of the newest slice */
@@ -67,6 +70,9 @@ struct aux_buffer {
 void aux_init(struct aux_buffer *a, uint32_t cpu, uint64_t size, uint8_t trace_id);
 void aux_done(struct aux_buffer *a);
 
+/* Nothing that began after that time is in the buffer, or comes to it. */
+void aux_end(struct aux_buffer *a, uint64_t time);
+
 /* Adds one record of the data ring. */
 void aux_fold(struct aux_buffer *a, const struct perf_record *r);
 
@@ -93,6 +99,21 @@ uint64_t aux_newer(const struct aux_buffer *a, uint64_t since);
  * If the sink writes meanwhile, aux_cut() must follow.
  */
 int aux_copy(const struct aux_buffer *a, uint64_t limit, struct capture_ring *ret);
+
+/*
+ * Copies the bytes [from, to), which are in the buffer, with their slices, for a recording. continues: the last copy
+ * ended at from. The end of a slice whose beginning was in that copy continues it; if that is lost, it is partial.
+ */
+int aux_copy_between(const struct aux_buffer *a, uint64_t from, uint64_t to, bool continues, struct capture_ring *ret);
+
+/* Returns the slice that the byte at this position, which is in the buffer, is in; NULL: no record describes it. */
+const struct aux_slice *aux_slice_at(const struct aux_buffer *a, uint64_t position);
+
+/* Returns the time at which the oldest slice ended; UINT64_MAX: there is none. */
+uint64_t aux_oldest(const struct aux_buffer *a);
+
+/* Returns the index of the first slice that ends behind a position. */
+size_t aux_first_behind(const struct aux_buffer *a, uint64_t position);
 
 /*
  * Removes from a copy what the sink may have overwritten while it was made: head is the position up to which it wrote.

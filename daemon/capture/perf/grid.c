@@ -11,7 +11,7 @@
 #include "lib/base/array.h"
 #include "lib/base/util.h"
 
-enum { ROUNDS_MAX = 32, PAUSES_MAX = 1 << 16 };
+enum { ROUNDS_MAX = 32 };
 
 /* What to open for each thread, on the CPUs [first, end) of the plan. */
 struct grid_opening {
@@ -43,6 +43,8 @@ static struct perf_event_attr grid_attr(const struct plan *p, const struct plan_
 	attr.inherit = attr.inherit_thread = !p->thread;
 	attr.watermark = 1;
 	attr.wakeup_watermark = (uint32_t)(p->data_size / 4);
+	/* Else the kernel stops a sink halfway to wake a reader. */
+	attr.aux_watermark = p->fill ? (uint32_t)c->aux_size : 0;
 	return attr;
 }
 
@@ -62,7 +64,8 @@ static struct perf_event_attr switch_attr(const struct plan *p)
 static int map_ring(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
 {
 	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET };
-	int rc = perf_ring_map(fd, g->plan->data_size, a->size, &a->ring);
+	int rc = a->fills ? perf_ring_map_fill(fd, g->plan->data_size, a->size, &a->ring)
+			  : perf_ring_map(fd, g->plan->data_size, a->size, &a->ring);
 
 	if (rc == 0 && epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &wanted) < 0) {
 		rc = -errno;
@@ -106,7 +109,7 @@ static int open_trace_event(const struct grid_opening *o, size_t n, uint32_t tid
 			snprintf(what, sizeof(what), "the address filter");
 	}
 	if (rc == 0 && a->fd < 0) {
-		rc = keeper_client_map(g->keeper, &ring, g->plan->data_size, a->size);
+		rc = keeper_client_map(g->keeper, &ring, g->plan->data_size, a->size, a->fills);
 		if (rc == 0)
 			rc = map_ring(g, a, fd, o->poll_fd);
 		if (rc == 0)
@@ -296,8 +299,10 @@ static int init_rings(struct grid *g, const struct plan *plan)
 			    .rings = calloc(plan->n_cpus + 1, sizeof(*g->rings)) };
 	if (!g->rings)
 		return -ENOMEM;
-	for (size_t n = 0; n < plan->n_cpus; n++)
+	for (size_t n = 0; n < plan->n_cpus; n++) {
 		aux_init(&g->rings[n], plan->cpus[n].cpu, plan->cpus[n].aux_size, plan->cpus[n].trace_id);
+		g->rings[n].fills = plan->fill;
+	}
 	return 0;
 }
 
@@ -466,7 +471,7 @@ void grid_close(struct grid *g)
 	free(g->rings);
 	free(g->fds);
 	free(g->switch_fds);
-	free(g->pauses);
+	pause_list_done(&g->pauses);
 	*g = (struct grid){ 0 };
 }
 
@@ -493,24 +498,19 @@ static void control_all(const struct grid *g, unsigned long what)
 		perf_event_control(g->fds[i], what, 0);
 }
 
-static void note_change(struct grid *g, uint64_t began)
-{
-	if (!g->change_from)
-		g->change_from = began;
-	g->change_to = now_ns(CLOCK_MONOTONIC);
-}
-
 void grid_stop(struct grid *g)
 {
 	uint64_t began = now_ns(CLOCK_MONOTONIC);
 
+	if (g->ended)
+		return;
 	control_all(g, PERF_EVENT_IOC_DISABLE);
 	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++) {
 		g->rings[n].stopped_at = perf_ring_aux_head(&g->rings[n].ring);
 		g->rings[n].stopping = true;
 	}
 	g->stopped = g->off = true;
-	note_change(g, began);
+	pause_list_change(&g->pauses, began);
 }
 
 void grid_pause(struct grid *g, bool paused)
@@ -526,47 +526,47 @@ void grid_pause(struct grid *g, bool paused)
 		grid_start(g);
 }
 
+static void stop_switches(const struct grid *g)
+{
+	for (size_t i = 0; i < g->n_switch_fds; i++)
+		perf_event_control(g->switch_fds[i], PERF_EVENT_IOC_DISABLE, 0);
+}
+
 void grid_end(struct grid *g)
 {
 	grid_stop(g);
-	for (size_t i = 0; i < g->n_switch_fds; i++)
-		perf_event_control(g->switch_fds[i], PERF_EVENT_IOC_DISABLE, 0);
+	stop_switches(g);
+	g->ended = true;
 }
 
 void grid_start(struct grid *g)
 {
 	uint64_t began = now_ns(CLOCK_MONOTONIC);
 
-	if (g->paused)
+	if (g->paused || g->ended)
 		return;
 	control_all(g, PERF_EVENT_IOC_ENABLE);
 	if (g->off)
-		note_change(g, began);
+		pause_list_change(&g->pauses, began);
+	/* Of the time until now, too, records are still to be read. */
+	g->stopped |= g->off;
 	g->off = false;
 }
 
-/* Drops pauses that are older than everything in the rings. */
-static void forget_pauses(struct grid *g)
+/* Pauses before that are of no use. */
+static uint64_t oldest_time(const struct grid *g)
 {
 	uint64_t oldest = UINT64_MAX;
-	size_t kept = 0;
 
-	for (size_t n = 0; n < g->plan->n_cpus; n++)
-		if (g->rings[n].first < g->rings[n].n_slices)
-			oldest = MIN(oldest, g->rings[n].slices[g->rings[n].first].ended);
-	for (size_t i = g->n_pauses > PAUSES_MAX ? 1 : 0; i < g->n_pauses; i++)
-		if (g->pauses[i].to >= oldest)
-			g->pauses[kept++] = g->pauses[i];
-	g->n_pauses = kept;
+	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
+		oldest = MIN(oldest, aux_oldest(&g->rings[n]));
+	return oldest;
 }
 
-void grid_add_pause(struct grid *g, const struct grid_pause *p)
+void grid_replay_pause(struct grid *g, const struct trace_pause *p)
 {
-	if (g->rings[0].log)
-		replay_log_add(g->rings[0].log, REPLAY_PAUSE, p->from, p, sizeof(*p));
-	if (array_reserve(g->pauses, g->n_pauses, &g->pauses_room) == 0)
-		g->pauses[g->n_pauses++] = *p;
-	forget_pauses(g);
+	pause_list_replay(&g->pauses, p, oldest_time(g));
+	g->off = pause_list_is_open(&g->pauses);
 }
 
 static void note_stop(struct grid *g)
@@ -574,22 +574,9 @@ static void note_stop(struct grid *g)
 	for (size_t n = 0; n < g->plan->n_cpus; n++) {
 		struct aux_buffer *a = &g->rings[n];
 
-		a->cut_off = a->end < a->stopped_at;
+		a->cut_off = !a->ended && a->end < a->stopped_at;
 		a->lost += a->cut_off;
 	}
-}
-
-/*
- * The events are stopped and started one after another. Meanwhile a thread may have run untraced on one CPU, and traced
- * on another before and after.
- */
-static void note_changes(struct grid *g, int64_t shift)
-{
-	const struct grid_pause change = { g->change_from + (uint64_t)shift, g->change_to + (uint64_t)shift, 1 };
-
-	if (g->change_from && g->rings)
-		grid_add_pause(g, &change);
-	g->change_from = 0;
 }
 
 /*
@@ -599,28 +586,51 @@ static void note_changes(struct grid *g, int64_t shift)
 void grid_retry(struct grid *g, uint64_t failed_since)
 {
 	grid_start(g);
-	grid_add_pause(g, &(struct grid_pause){ failed_since, UINT64_MAX, 0 });
+	pause_list_add(&g->pauses, &(struct trace_pause){ failed_since, UINT64_MAX, 0 }, oldest_time(g),
+		       g->rings[0].log);
 }
 
 /* A thread that has run untraced shows a failure, unless tracing was stopped or paused. */
 static void judge_untraced(const struct grid *g, struct aux_buffer *a)
 {
-	if (a->untraced && !g->stopped && !g->paused)
+	if (a->untraced && !g->stopped && !g->paused && !g->ended)
 		aux_note_failure(a, a->untraced_since);
 	a->untraced = a->stopping = false;
 }
 
+/*
+ * Where a ring is full, its CPU is traced no longer. A thread may have run there between two slices of other rings: so
+ * tracing ends on all CPUs, and what began since then is dropped. Records of switches would fill the replay log.
+ */
+static void end_filled(struct grid *g, struct buf *scratch)
+{
+	uint64_t since = UINT64_MAX;
+
+	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++)
+		if (g->rings[n].full_at)
+			since = MIN(since, g->rings[n].full_at);
+	if (since == UINT64_MAX)
+		return;
+	g->filled = g->ended = g->off = true;
+	control_all(g, PERF_EVENT_IOC_DISABLE);
+	stop_switches(g);
+	for (size_t n = 0; n < g->plan->n_cpus; n++) {
+		aux_drain(&g->rings[n], scratch);
+		aux_end(&g->rings[n], since);
+	}
+}
+
 void grid_drain(struct grid *g, uint64_t now, int64_t shift, struct buf *scratch)
 {
-	for (size_t i = 0; i < g->n_pauses; i++)
-		if (g->pauses[i].to == UINT64_MAX)
-			g->pauses[i].to = MAX(now, g->pauses[i].from + 1);
 	for (size_t n = 0; g->rings && n < g->plan->n_cpus; n++) {
 		aux_drain(&g->rings[n], scratch);
 		judge_untraced(g, &g->rings[n]);
 	}
+	if (!g->ended)
+		end_filled(g, scratch);
 	if (g->stopped && g->rings)
 		note_stop(g);
 	g->stopped = false;
-	note_changes(g, shift);
+	if (g->rings)
+		pause_list_settle(&g->pauses, now, shift, g->off, oldest_time(g), g->rings[0].log);
 }

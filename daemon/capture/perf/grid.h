@@ -10,15 +10,9 @@
 #include "daemon/capture/perf/aux-buffer.h"
 #include "daemon/capture/perf/filter.h"
 #include "daemon/capture/perf/keeper-client.h"
+#include "daemon/capture/perf/pause-list.h"
 #include "daemon/capture/perf/plan.h"
 #include "lib/base/reason.h"
-
-/* Threads may have run untraced: slices that ended after `from` and before `to`, at least one on each side, are not
- * adjacent. */
-struct grid_pause {
-	uint64_t from, to; /* equal: just after this time */
-	uint64_t changed;  /* 1: tracing was being stopped or started; 0: a sink failed */
-};
 
 struct grid {
 	/* The keeper of the events, or NULL, and their group there: to be set before grid_open() and grid_adopt(). */
@@ -33,15 +27,14 @@ struct grid {
 	size_t n_fds, fds_room;
 	int *switch_fds; /* software events, which record switches also where tracing is disabled */
 	size_t n_switch_fds, switch_fds_room;
-	unsigned opened; /* number of threads for which events were opened */
-	bool stopped;    /* tracing has been stopped since the last drain */
-	bool off;        /* tracing is stopped now */
-	/* From the first stop or start since the last drain until the last one, CLOCK_MONOTONIC; 0: none. */
-	uint64_t change_from, change_to;
-	struct grid_pause *pauses; /* ascending; to is UINT64_MAX until the records up to the start have been read */
-	size_t n_pauses, pauses_room;
-	bool paused; /* tracing stays stopped until grid_pause() ends the pause */
-	bool stuck;  /* the process makes calls for its events wait: nothing but grid_close() may follow */
+	unsigned opened;          /* number of threads for which events were opened */
+	bool stopped;             /* tracing has been stopped since the last drain */
+	bool off;                 /* tracing is stopped now */
+	bool ended;               /* tracing has ended for good */
+	bool filled;              /* because a ring of a plan to fill is full */
+	struct pause_list pauses; /* of which the end of the last one is not known until the records have been read */
+	bool paused;              /* tracing stays stopped until grid_pause() ends the pause */
+	bool stuck;               /* the process makes calls for its events wait: nothing but grid_close() may follow */
 };
 
 /* Opens all events and starts tracing. -ESRCH: no thread is left. Sets why on other failures. */
@@ -81,8 +74,8 @@ void grid_retry(struct grid *g, uint64_t failed_since);
 
 /* Pauses or continues tracing. grid_drain() must precede: records that are read later are judged by the new state. */
 void grid_pause(struct grid *g, bool paused);
-/* p->to UINT64_MAX: until the next drain. */
-void grid_add_pause(struct grid *g, const struct grid_pause *p);
+/* Adds a pause that an earlier daemon has logged. Tracing is still stopped if that did not log its end. */
+void grid_replay_pause(struct grid *g, const struct trace_pause *p);
 
 /* now: the records' clock, at a moment before the call; shift: what it is ahead of CLOCK_MONOTONIC. */
 void grid_drain(struct grid *g, uint64_t now, int64_t shift, struct buf *scratch);

@@ -176,12 +176,14 @@ int keeper_client_open(struct keeper_client *k, const struct kept_name *name, co
 	return rc < 0 && !keeper_client_is_connected(k) ? perf_event_open(attr, pid, cpu, ret_fd) : rc;
 }
 
-int keeper_client_map(struct keeper_client *k, const struct kept_name *name, size_t data_size, size_t aux_size)
+int keeper_client_map(struct keeper_client *k, const struct kept_name *name, size_t data_size, size_t aux_size,
+		      bool fill)
 {
 	struct keeper_message m = message_of(KEEPER_MAP, name);
 
 	m.data_size = data_size;
 	m.aux_size = aux_size;
+	m.more = fill;
 	return keeper_client_is_connected(k) ? call(k, &m, -1, NULL) : 0;
 }
 
@@ -204,7 +206,7 @@ int keeper_client_hold_ring(struct keeper_client *k, const struct kept_name *nam
 {
 	int rc = keeper_client_hold(k, name, fd);
 
-	return rc < 0 ? rc : keeper_client_map(k, name, ring->data_size, ring->aux_size);
+	return rc < 0 ? rc : keeper_client_map(k, name, ring->data_size, ring->aux_size, false);
 }
 
 void keeper_client_close(struct keeper_client *k, const struct kept_name *name)

@@ -40,7 +40,8 @@ int keeper_client_open(struct keeper_client *k, const struct kept_name *name, co
 		       pid_t pid, int cpu, int *ret_fd);
 
 /* Must precede perf_ring_map() in this process, with the same sizes. Without a connection it does nothing. */
-int keeper_client_map(struct keeper_client *k, const struct kept_name *name, size_t data_size, size_t aux_size);
+int keeper_client_map(struct keeper_client *k, const struct kept_name *name, size_t data_size, size_t aux_size,
+		      bool fill);
 
 /* Has the keeper keep a duplicate of the descriptor. _new: it has nothing of this name. */
 int keeper_client_hold(struct keeper_client *k, const struct kept_name *name, int fd);

@@ -69,7 +69,7 @@ static bool cut_overwritten(struct perf_target *s, struct capture_copy *c)
 	return all;
 }
 
-static bool has_registers(const struct perf_target *s, uint32_t cpu)
+bool perf_copy_has_registers(const struct perf_target *s, uint32_t cpu)
 {
 	const struct topology_cpu *t = topology_find_cpu(s->m->topology, cpu);
 
@@ -112,7 +112,7 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 		held = wanted_bytes(&rings[n], c);
 		if (!held)
 			continue;
-		if (!has_registers(s, rings[n].cpu)) {
+		if (!perf_copy_has_registers(s, rings[n].cpu)) {
 			capture_note_missing(
 			    c, "the trace of CPU %u was left out: the registers of its trace unit cannot be read",
 			    rings[n].cpu);
@@ -131,10 +131,11 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 }
 
 /* Adds the start of each slice. Not for a shared sink, where it would reveal which other process was running. */
-static void add_starts(const struct perf_target *s, struct capture_copy *c)
+void perf_copy_starts(const struct perf_target *s, struct capture_copy *c)
 {
-	for (size_t i = 0, n = 0; i < c->n_rings; i++) {
+	for (size_t i = 0; i < c->n_rings; i++) {
 		const struct aux_buffer *a;
+		size_t n = 0;
 
 		while (s->grid.rings[n].cpu != c->rings[i].cpu)
 			n++;
@@ -144,7 +145,8 @@ static void add_starts(const struct perf_target *s, struct capture_copy *c)
 			const uint32_t body[2] = { slice->pid, slice->tid };
 			struct pd_origin origin = { slice->pid, slice->tid, a->cpu, slice->begun };
 
-			if (slice->begun && slice->to > c->rings[i].from)
+			if (slice->begun && slice->to > c->rings[i].from &&
+			    slice->from < c->rings[i].from + c->rings[i].size)
 				capture_add_record(&c->records, PERF_RECORD_ITRACE_START, 0, body, sizeof(body),
 						   &origin);
 		}
@@ -153,7 +155,7 @@ static void add_starts(const struct perf_target *s, struct capture_copy *c)
 
 /* An empty AUX record of no thread, at the end of the pause; its offset is the beginning. Truncated if a sink failed.
  */
-static void add_pause(struct capture_copy *c, const struct grid_pause *p)
+static void add_pause(struct capture_copy *c, const struct trace_pause *p)
 {
 	const uint64_t flags = PERF_AUX_FLAG_PARTIAL | (p->changed ? 0 : PERF_AUX_FLAG_TRUNCATED),
 		       body[3] = { p->from, 0, flags };
@@ -162,34 +164,8 @@ static void add_pause(struct capture_copy *c, const struct grid_pause *p)
 	capture_add_record(&c->records, PERF_RECORD_AUX, 0, body, sizeof(body), &origin);
 }
 
-/* Adds what the decoder cannot see in the slices: when tracing was off, and lost records at the end of a ring. */
-static void add_losses(const struct perf_target *s, struct capture_copy *c)
-{
-	uint64_t one[2] = { 0, 1 }, now = sideband_now(s->m->sideband);
-	struct grid_pause failed = { s->failed_since, MAX(now, s->failed_since + 1), 0 };
-
-	for (size_t i = 0; i < s->grid.n_pauses; i++) {
-		struct grid_pause pause = s->grid.pauses[i];
-
-		pause.to = pause.changed ? pause.to : MIN(pause.to, now);
-		add_pause(c, &pause);
-	}
-	if (s->again)
-		add_pause(c, &failed);
-	for (size_t n = 0; n < s->plan->n_cpus; n++) {
-		const struct aux_buffer *a = &s->grid.rings[n];
-		struct pd_origin origin = { UINT32_MAX, UINT32_MAX, a->cpu, now };
-
-		failed = (struct grid_pause){ a->failed_since, MAX(now, a->failed_since + 1), 0 };
-		if (a->failed)
-			add_pause(c, &failed);
-		if (a->cut_off)
-			capture_add_record(&c->records, PERF_RECORD_LOST, 0, one, sizeof(one), &origin);
-	}
-}
-
 /* Adds the outages of a shared sink's CPUs. The rings of most are empty, and are not copied. */
-static void add_outages(const struct arena *arena, uint64_t now, struct capture_copy *c)
+static void add_outages(const struct arena *arena, uint64_t since, uint64_t now, struct capture_copy *c)
 {
 	for (size_t n = 0; n < arena->plan->n_cpus; n++) {
 		const struct aux_buffer *a = &arena->rings[n];
@@ -197,12 +173,46 @@ static void add_outages(const struct arena *arena, uint64_t now, struct capture_
 		for (unsigned i = 0; i < a->n_outages; i++) {
 			uint64_t from = a->outages[i].from, to = MIN(a->outages[i].to, now);
 
-			add_pause(c, &(struct grid_pause){ from, MAX(to, from + 1), 0 });
+			if (to >= since)
+				add_pause(c, &(struct trace_pause){ from, MAX(to, from + 1), 0 });
 		}
 	}
 }
 
-static int copy_units(const struct perf_target *s, struct capture_copy *c)
+void perf_copy_losses(const struct perf_target *s, uint64_t since, struct capture_copy *c)
+{
+	const struct pause_list *pauses = s->shared ? &s->m->arena.pauses : &s->grid.pauses;
+	uint64_t one[2] = { 0, 1 }, now = sideband_now(s->m->sideband), from;
+	struct trace_pause failed = { s->failed_since, MAX(now, s->failed_since + 1), 0 };
+
+	for (size_t i = 0; i < pauses->n; i++) {
+		struct trace_pause pause = pauses->list[i];
+
+		pause.to = pause.changed && pause.to != UINT64_MAX ? pause.to : MIN(pause.to, now);
+		if (pause.to >= since)
+			add_pause(c, &pause);
+	}
+	if (pause_list_changes(pauses, sideband_shift(s->m->sideband), &from))
+		add_pause(c, &(struct trace_pause){ from, MAX(now, from + 1), 1 });
+	if (s->shared) {
+		add_outages(&s->m->arena, since, now, c);
+		return;
+	}
+	if (s->again)
+		add_pause(c, &failed);
+	for (size_t n = 0; n < s->plan->n_cpus; n++) {
+		const struct aux_buffer *a = &s->grid.rings[n];
+		struct pd_origin origin = { UINT32_MAX, UINT32_MAX, a->cpu, now };
+
+		failed = (struct trace_pause){ a->failed_since, MAX(now, a->failed_since + 1), 0 };
+		if (a->failed)
+			add_pause(c, &failed);
+		if (a->cut_off)
+			capture_add_record(&c->records, PERF_RECORD_LOST, 0, one, sizeof(one), &origin);
+	}
+}
+
+int perf_copy_units(const struct perf_target *s, struct capture_copy *c)
 {
 	const struct plan *p = perf_target_plan(s);
 	const struct aux_buffer *rings = perf_target_rings(s);
@@ -232,8 +242,10 @@ static int copy_units(const struct perf_target *s, struct capture_copy *c)
 	return 0;
 }
 
-static int copy_tasks(struct perf_target *s, struct capture_copy *c)
+/* since: what a recording has of the switches, pauses and lost records; or NULL. */
+static int copy_tasks(struct perf_target *s, const struct capture_positions *since, struct capture_copy *c)
 {
+	struct capture_records from = since ? since->records : (struct capture_records){ 0 };
 	uint64_t until = sideband_now(s->m->sideband);
 	int rc = thread_table_threads(&s->thread_table, &c->threads, &c->n_threads);
 
@@ -245,12 +257,10 @@ static int copy_tasks(struct perf_target *s, struct capture_copy *c)
 		if (!c->threads[n].start_ns)
 			c->threads[n].start_ns = s->armed_at;
 	thread_table_records(&s->thread_table, &c->records);
-	if (s->shared) {
-		add_outages(&s->m->arena, until, c);
-	} else {
-		add_starts(s, c);
-		add_losses(s, c);
-	}
+	thread_table_switches(&s->thread_table, &from, &c->records);
+	if (!s->shared)
+		perf_copy_starts(s, c);
+	perf_copy_losses(s, from.time, c);
 	return buf_error(&c->records);
 }
 
@@ -296,11 +306,36 @@ static int copy_kernel(struct perf_target *s, struct capture_copy *c)
 }
 
 /* The AUX records of a shared sink name the thread that was running at the stop, which is unrelated. */
-static void hide_others(struct capture_copy *c)
+void perf_copy_hide_others(struct capture_copy *c)
 {
 	for (size_t i = 0; i < c->n_rings; i++)
 		for (size_t k = 0; k < c->rings[i].n_slices; k++)
 			c->rings[i].slices[k].pid = c->rings[i].slices[k].tid = UINT32_MAX;
+}
+
+void perf_target_stop(struct perf_target *s)
+{
+	if (s->shared)
+		arena_stop(&s->m->arena);
+	else
+		grid_stop(&s->grid);
+}
+
+void perf_target_start(struct perf_target *s)
+{
+	if (!s->shared) {
+		grid_start(&s->grid);
+		return;
+	}
+	arena_start(&s->m->arena);
+	perf_machine_read_records(s->m);
+	perf_restore_contexts(s->m);
+}
+
+void perf_restore_contexts(struct perf_machine *m)
+{
+	if (arena_restore_contexts(&m->arena))
+		arena_drain(&m->arena, sideband_now(m->sideband), sideband_shift(m->sideband), &m->scratch);
 }
 
 /* Copies with tracing stopped: small rings are overwritten faster than they are copied. */
@@ -309,24 +344,12 @@ static int copy_stopped(struct perf_target *s, size_t limit, struct capture_copy
 	uint64_t began = now_ns(CLOCK_MONOTONIC);
 	int rc;
 
-	for (size_t i = 0; i < c->n_rings; i++) {
-		free(c->rings[i].data);
-		free(c->rings[i].slices);
-	}
-	free(c->rings);
-	c->rings = NULL;
-	c->n_rings = 0;
+	capture_copy_drop_rings(c);
 	buf_clear(&c->missing);
-	if (s->shared)
-		arena_stop(&s->m->arena);
-	else
-		grid_stop(&s->grid);
+	perf_target_stop(s);
 	perf_machine_read_records(s->m);
 	rc = copy_rings(s, limit, c);
-	if (s->shared)
-		arena_start(&s->m->arena);
-	else
-		grid_start(&s->grid);
+	perf_target_start(s);
 	c->blind += now_ns(CLOCK_MONOTONIC) - began;
 	return rc;
 }
@@ -351,7 +374,7 @@ static uint64_t ended_at(struct perf_target *s, uint64_t now)
 
 static void find_window(struct perf_target *s, bool alive, uint64_t wanted, struct capture_copy *c)
 {
-	uint64_t now = sideband_now(s->m->sideband), end = alive ? now : ended_at(s, now);
+	uint64_t now = sideband_now(s->m->sideband), end = alive && !s->grid.filled ? now : ended_at(s, now);
 
 	if (wanted)
 		c->since = end - MIN(end, wanted);
@@ -362,6 +385,7 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 	struct perf_machine *m = s->m;
 	uint64_t held = perf_watch_held(s);
 	bool running = s->shared || (alive && !s->lost && !held);
+	const struct capture_positions *since = limits->since;
 	int rc;
 
 	c->missing.limit = CAPTURE_MISSING_MAX;
@@ -372,16 +396,16 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 	/* Tracing continues during all further work. */
 	if (s->shared)
 		c->blind = arena_flush(&m->arena);
-	else if (running)
+	else if (running && !since)
 		c->blind = restart_grid(&s->grid);
 	perf_machine_read_records(m);
 	perf_target_catch_up(s);
 	perf_target_check_owner(s);
 	find_window(s, alive, limits->last, c);
-	if (s->shared && arena_restore_contexts(&m->arena))
-		arena_drain(&m->arena, &m->scratch);
-	rc = copy_rings(s, limits->trace, c);
-	if (rc == 0 && perf_target_plan(s)->direct && running && cut_overwritten(s, c))
+	if (s->shared)
+		perf_restore_contexts(m);
+	rc = since ? perf_drain_last(s, limits, c) : copy_rings(s, limits->trace, c);
+	if (rc == 0 && !since && perf_target_plan(s)->direct && running && cut_overwritten(s, c))
 		rc = copy_stopped(s, limits->trace, c);
 	if (held) {
 		c->blind = now_ns(CLOCK_MONOTONIC) - held;
@@ -390,14 +414,16 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 	if (rc == 0)
 		rc = copy_code(s, c);
 	if (rc == 0)
-		rc = copy_units(s, c);
+		rc = perf_copy_units(s, c);
 	if (rc == 0)
-		rc = copy_tasks(s, c);
+		rc = copy_tasks(s, limits->since, c);
 	if (rc == 0 && s->options.kernel)
 		rc = copy_kernel(s, c);
-	if (rc == 0 && s->shared)
-		hide_others(c);
-	if (c->n_rings == 0)
+	if (s->shared)
+		perf_copy_hide_others(c);
+	if (since)
+		perf_drain_cut(s, since, c);
+	if (c->n_rings == 0 && !since)
 		capture_note_missing(c, "no sink held any trace");
 	perf_target_report_missing(s, &c->missing);
 	return rc;

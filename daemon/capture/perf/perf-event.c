@@ -105,7 +105,7 @@ uint64_t perf_event_time_enabled(int fd)
 	return read(fd, &values, sizeof(values)) == sizeof(values) ? values.enabled : 0;
 }
 
-int perf_ring_map(int fd, size_t data_size, size_t aux_size, struct perf_ring *ret)
+static int map_ring(int fd, size_t data_size, size_t aux_size, int aux_protection, struct perf_ring *ret)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), all = page + data_size;
 	struct perf_ring r = { .data_size = data_size };
@@ -119,8 +119,8 @@ int perf_ring_map(int fd, size_t data_size, size_t aux_size, struct perf_ring *r
 	if (aux_size) {
 		r.page->aux_offset = all;
 		r.page->aux_size = aux_size;
-		/* A buffer mapped read-only is overwritten circularly, without a reader. */
-		map = mmap(NULL, aux_size, PROT_READ, MAP_SHARED, fd, (off_t)all);
+		/* One mapped read-only is overwritten circularly, without a reader; else the kernel waits for one. */
+		map = mmap(NULL, aux_size, aux_protection, MAP_SHARED, fd, (off_t)all);
 		if (map == MAP_FAILED) {
 			int rc = -errno;
 
@@ -132,6 +132,16 @@ int perf_ring_map(int fd, size_t data_size, size_t aux_size, struct perf_ring *r
 	}
 	*ret = r;
 	return 0;
+}
+
+int perf_ring_map(int fd, size_t data_size, size_t aux_size, struct perf_ring *ret)
+{
+	return map_ring(fd, data_size, aux_size, PROT_READ, ret);
+}
+
+int perf_ring_map_fill(int fd, size_t data_size, size_t aux_size, struct perf_ring *ret)
+{
+	return map_ring(fd, data_size, aux_size, PROT_READ | PROT_WRITE, ret);
 }
 
 void perf_ring_unmap(struct perf_ring *r)

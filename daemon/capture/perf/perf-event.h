@@ -47,8 +47,12 @@ struct perf_ring {
 	size_t aux_size;
 };
 
-/* aux_size 0: no AUX buffer; otherwise one that is overwritten circularly. */
+/*
+ * aux_size 0: no AUX buffer; otherwise one that is overwritten circularly. perf_ring_map_fill(): one that stops the
+ * sink when it is full. The first mapping of an event decides for all.
+ */
 int perf_ring_map(int fd, size_t data_size, size_t aux_size, struct perf_ring *ret);
+int perf_ring_map_fill(int fd, size_t data_size, size_t aux_size, struct perf_ring *ret);
 void perf_ring_unmap(struct perf_ring *r);
 
 struct perf_record {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * State shared by the files of the perf backend: perf.c (the machine), perf-target.c (one target), perf-copy.c
- * (snapshots), perf-keep.c (rings that outlive the daemon), perf-watch.c (watch points).
+ * (snapshots), perf-drain.c (recordings), perf-keep.c (rings that outlive the daemon), perf-watch.c (watch points).
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_PERF_INTERNAL_H
 #define CSIGHT_DAEMON_CAPTURE_PERF_INTERNAL_H
@@ -51,13 +51,16 @@ struct perf_target {
 	uint64_t flooded_until; /* time of the last one */
 	bool paused;            /* alone, or with all others */
 	bool failing;           /* its own rings did not start */
+	bool filled;            /* its rings are full, and that was published */
 	/* Its events are to be restarted once more, after a failure at failed_since. */
 	bool again;
 	uint64_t failed_since;
 	int unread;               /* why process is NULL: negative errno, or 0 */
 	struct perf_watch *watch; /* perf-watch.c; NULL: nothing was watched. Changed under the machine's lock. */
+	uint64_t kept_since;      /* what describes trace of that time and later is kept for recordings */
 	/* Read by any thread: */
 	_Atomic bool lost;
+	_Atomic unsigned recordings;
 	/* CPU time of the process when it was armed, ns; UINT64_MAX: not armed yet */
 	_Atomic uint64_t cpu_time;
 	/* Under the machine's lock, published by the capture thread: */
@@ -215,6 +218,9 @@ struct process_of perf_target_process(const struct perf_target *s);
 const struct plan *perf_target_plan(const struct perf_target *s);
 struct aux_buffer *perf_target_rings(const struct perf_target *s);
 
+/* Returns the oldest time for which there may be trace; 0: unknown. */
+uint64_t perf_target_oldest(const struct perf_target *s);
+
 /* Appends texts that describe what the trace of the target lacks, for its owner to read. */
 void perf_target_report_missing(const struct perf_target *s, struct buf *b);
 
@@ -249,5 +255,36 @@ extern const struct capture_watching perf_watching;
 
 int perf_copy(struct capture_source *source, bool alive, const struct capture_limits *limits,
 	      struct capture_copy **ret);
+
+/* Parts of a copy, which a drain has, too: see perf-copy.c. */
+bool perf_copy_has_registers(const struct perf_target *s, uint32_t cpu);
+int perf_copy_units(const struct perf_target *s, struct capture_copy *c);
+void perf_copy_starts(const struct perf_target *s, struct capture_copy *c);
+
+/*
+ * Adds what the decoder cannot see in the slices: when tracing was off, up to that time or later, and lost records at
+ * the end of a ring.
+ */
+void perf_copy_losses(const struct perf_target *s, uint64_t since, struct capture_copy *c);
+
+/* Stops the sinks of a target, those of its rings or the shared ones, and starts them. */
+void perf_target_stop(struct perf_target *s);
+void perf_target_start(struct perf_target *s);
+
+/* Starts the shared sinks of CPUs again that began without context IDs. The records have been read. */
+void perf_restore_contexts(struct perf_machine *m);
+void perf_copy_hide_others(struct capture_copy *c);
+
+/* perf-drain.c: a recording that goes on while the process runs. */
+int perf_drain(struct capture_source *source, struct capture_positions *positions, struct capture_drain *drain,
+	       struct capture_copy **ret);
+void perf_drain_recorded(struct capture_source *source, bool begins);
+
+/* Returns since when what describes the trace of recordings has to be kept; UINT64_MAX: there are none. */
+uint64_t perf_drain_kept(struct perf_target *s);
+
+/* The last copy of a recording: adds the rest of the rings; cuts all else where another user's program may run. */
+int perf_drain_last(struct perf_target *s, const struct capture_limits *limits, struct capture_copy *c);
+void perf_drain_cut(const struct perf_target *s, const struct capture_positions *since, struct capture_copy *c);
 
 #endif

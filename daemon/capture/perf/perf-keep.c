@@ -282,6 +282,8 @@ static void describe_plan(const struct plan *p, struct buf *b)
 	/* Rings of all threads have the description of earlier versions, so that an upgrade keeps them. */
 	if (p->thread)
 		buf_u32(b, p->thread);
+	if (p->fill)
+		buf_u8(b, CAPTURE_MODE_FILL);
 	for (size_t n = 0; n < p->n_cpus; n++) {
 		const struct plan_cpu *c = &p->cpus[n];
 
@@ -423,7 +425,12 @@ void perf_keep_begin_arena(struct perf_machine *m)
 static void replay_arena_entry(void *user, uint32_t place, uint64_t position, const uint8_t *data, size_t size)
 {
 	struct arena *a = user;
+	struct trace_pause pause;
 
+	if (place == REPLAY_PAUSE && size == sizeof(pause)) {
+		memcpy(&pause, data, size);
+		pause_list_replay(&a->pauses, &pause, 0);
+	}
 	if (place >= a->plan->n_cpus)
 		return;
 	aux_fold_all(&a->rings[place], data, size);
@@ -452,6 +459,10 @@ static int adopt_arena(struct perf_machine *m, struct plan *p)
 	m->arena.restored_partly = replay_log_wrapped(log);
 	m->arena.log = log;
 	record_arena_in_log(&m->arena);
+	/* The earlier daemon may have stopped tracing. */
+	m->arena.stopped = pause_list_is_open(&m->arena.pauses);
+	if (m->arena.stopped)
+		arena_start(&m->arena);
 	backlog_read_all(&m->arena.backlogs, m->arena.rings, p->n_cpus, &m->scratch);
 	return 0;
 }
@@ -501,7 +512,7 @@ static void replay_entry(void *user, uint32_t place, uint64_t position, const ui
 {
 	struct perf_target *s = user;
 	struct thread_entry thread;
-	struct grid_pause pause = { 0 };
+	struct trace_pause pause = { 0 };
 	struct perf_record r;
 
 	if (place == REPLAY_RECORD) {
@@ -522,7 +533,7 @@ static void replay_entry(void *user, uint32_t place, uint64_t position, const ui
 		replay_loss(s, position, data, size);
 	} else if (place == REPLAY_PAUSE && size <= sizeof(pause)) {
 		memcpy(&pause, data, size);
-		grid_add_pause(&s->grid, &pause);
+		grid_replay_pause(&s->grid, &pause);
 	} else if (!s->shared && place < s->plan->n_cpus) {
 		aux_fold_all(&s->grid.rings[place], data, size);
 		s->grid.rings[place].replayed = position;

@@ -126,7 +126,7 @@ void perf_target_close(struct perf_target *s)
 		TAILQ_REMOVE(&m->sources, s, link);
 		LIST_REMOVE(s, pid_link);
 	}
-	s->armed = s->linked = s->contained = s->failing = s->adopted = false;
+	s->armed = s->linked = s->contained = s->failing = s->filled = s->adopted = false;
 	s->plan = plan_free(s->plan);
 	s->process = process_free(s->process);
 	thread_table_done(&s->thread_table);
@@ -184,9 +184,6 @@ static int open_rings(struct perf_target *s, struct reason *why)
 			if (rc == 0)
 				perf_keep_begin(s, p);
 		}
-		/* An earlier daemon may have paused it. */
-		if (adopted)
-			grid_start(&s->grid);
 		if (rc < 0) {
 			plan_free(p);
 		} else {
@@ -292,6 +289,9 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	if (s->process && recorded > s->armed_at)
 		process_known_since(s->process, recorded);
 	perf_keep_replay(s);
+	/* An earlier daemon may have stopped tracing. */
+	if (s->adopted && !s->shared)
+		grid_start(&s->grid);
 	/* If the process executed a program meanwhile, its owner is determined by the check after exec. */
 	sideband_drain(m->sideband);
 	if (!s->thread_table.execs && !s->thread_table.n_spans) {
@@ -340,6 +340,7 @@ static int perf_arm(struct capture_source *source)
 static int perf_disarm(struct capture_source *source)
 {
 	struct perf_target *s = perf_target_of(source);
+
 	perf_target_close(s);
 	pthread_mutex_lock(&s->m->lock);
 	s->held = s->memory = s->code_memory = s->log_memory = s->shared_memory = 0;
@@ -349,8 +350,7 @@ static int perf_disarm(struct capture_source *source)
 	return 0;
 }
 
-/* Returns the oldest time for which there may be trace; 0: unknown. */
-static uint64_t oldest_time(const struct perf_target *s)
+uint64_t perf_target_oldest(const struct perf_target *s)
 {
 	const struct plan *p = perf_target_plan(s);
 	const struct aux_buffer *rings = perf_target_rings(s);
@@ -414,18 +414,25 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 	const struct plan *p = perf_target_plan(s);
 	const struct aux_buffer *rings = perf_target_rings(s);
 	uint64_t lost = 0, collisions = 0, refused = 0;
+	bool overwrites = false;
 
 	buf_add(b, p->missing.data, p->missing.size);
 	for (size_t n = 0; n < p->n_cpus; n++) {
 		lost += rings[n].lost;
 		collisions += rings[n].collisions;
 		refused = MAX(refused, rings[n].refused);
+		overwrites |= rings[n].traces && !rings[n].fills;
 	}
-	if (refused > oldest_time(s))
+	if (refused > perf_target_oldest(s))
 		add_missing(b,
 			    "the sink was in use elsewhere for a while, or failed: execution at that time is missing");
 	if (s->restored_partly || (s->shared && s->m->arena.restored_partly))
 		add_missing(b, "csightd was restarted: part of what was recorded before is unknown");
+	if (s->grid.filled)
+		add_missing(b, "the ring of a CPU is full: nothing is recorded any more (mode fill)");
+	if (s->options.mode == CAPTURE_MODE_FILL && overwrites)
+		add_missing(
+		    b, "csight-keeper is older than csightd: the rings overwrite their oldest trace (not mode fill)");
 	if (lost)
 		add_missing(b,
 			    "the kernel lost records about the trace: parts of it cannot be located and were left out");
@@ -537,17 +544,21 @@ static void maintain_rings(struct perf_target *s)
 void perf_target_maintain(struct perf_target *s, uint64_t now)
 {
 	uint64_t began = now_ns(CLOCK_MONOTONIC), oldest;
+	bool filled_now = s->grid.filled && !s->filled;
 
 	if (!s->armed)
 		return;
 	if (s->shared)
 		set_trouble(s, s->m->trouble.text);
-	else if (!s->lost && !s->m->paused && !s->paused)
+	else if (filled_now)
+		set_trouble(s, "");
+	else if (!s->lost && !s->m->paused && !s->paused && !s->grid.filled)
 		maintain_rings(s);
-	if (now && (now < s->next_publish || perf_share_rests(s)))
+	s->filled = s->grid.filled;
+	if (now && !filled_now && (now < s->next_publish || perf_share_rests(s)))
 		return;
 	perf_target_catch_up(s);
-	oldest = oldest_time(s);
+	oldest = MIN(perf_target_oldest(s), perf_drain_kept(s));
 	thread_table_forget(&s->thread_table, oldest);
 	if (s->process)
 		process_forget(s->process, oldest);
@@ -664,6 +675,9 @@ const struct capture_ops perf_capture = {
 	.arm = perf_arm,
 	.disarm = perf_disarm,
 	.copy = perf_copy,
+	.drain = perf_drain,
+	.drains_rings = true,
+	.recorded = perf_drain_recorded,
 	.threads = perf_threads,
 	.holds = perf_holds,
 	.missing = perf_missing,

@@ -286,9 +286,9 @@ int perf_machine_open_arena(struct perf_machine *m, struct plan *p, struct reaso
 			return rc;
 		perf_keep_begin_arena(m);
 	}
-	arena_drain(&m->arena, &m->scratch);
+	arena_drain(&m->arena, sideband_now(m->sideband), sideband_shift(m->sideband), &m->scratch);
 	if (arena_restore_contexts(&m->arena))
-		arena_drain(&m->arena, &m->scratch);
+		arena_drain(&m->arena, sideband_now(m->sideband), sideband_shift(m->sideband), &m->scratch);
 	return 0;
 }
 
@@ -305,7 +305,7 @@ void perf_machine_read_records(struct perf_machine *m)
 
 	m->reading = now_ns(CLOCK_MONOTONIC);
 	sideband_drain(m->sideband);
-	arena_drain(&m->arena, &m->scratch);
+	arena_drain(&m->arena, sideband_now(m->sideband), sideband_shift(m->sideband), &m->scratch);
 	TAILQ_FOREACH (s, &m->sources, link)
 		if (s->armed && !s->shared)
 			grid_drain(&s->grid, sideband_now(m->sideband), sideband_shift(m->sideband), &m->scratch);

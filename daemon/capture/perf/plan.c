@@ -268,10 +268,11 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 
 		is_etm4 &= kind == TOPOLOGY_ETMV4 || kind == TOPOLOGY_ETE;
 	}
-	if (o->mode == CAPTURE_MODE_FILL)
+	if (o->mode == CAPTURE_MODE_FILL && p->shared)
 		return reason_set(why, -ENOTSUP,
-				  "mode fill is one of the emulated trace unit: rings of trace units "
-				  "overwrite their oldest trace");
+				  "mode fill requires a sink per CPU: %s would stop for every process when it is full",
+				  sink_name(t, p->cpus[0].sink));
+	p->fill = o->mode == CAPTURE_MODE_FILL;
 	configr = choose_branches(t, o, is_etm4, p, why);
 	if (configr < 0)
 		return configr;

@@ -61,6 +61,7 @@ struct plan {
 	bool switches; /* context switch records separate the threads */
 	bool exclude_kernel;
 	bool cycles, branch_broadcast;
+	bool fill;       /* the sinks stop where an AUX buffer is full, in place of overwriting its oldest trace */
 	uint32_t thread; /* the only one that is traced; 0: all */
 	uint32_t type;
 	uint64_t words[5];  /* attr.config, config1, …; the sink's ID is added for each CPU */

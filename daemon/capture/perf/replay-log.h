@@ -18,7 +18,7 @@ enum { REPLAY_LOG_SIZE = (8 << 20) + (64 << 10) }; /* bytes of memory */
 /* The place of an entry: the number of the ring that its records are from, or one of these. */
 enum {
 	REPLAY_RECORD = UINT32_MAX,    /* one record of the sideband */
-	REPLAY_PAUSE = UINT32_MAX - 1, /* a struct grid_pause */
+	REPLAY_PAUSE = UINT32_MAX - 1, /* a struct trace_pause */
 	/* UINT32_MAX - 2 is ENTRY_PAD of replay-log.c. */
 	REPLAY_THREAD = UINT32_MAX - 3,   /* a struct thread_entry of the time when the target was armed */
 	REPLAY_OWNED = UINT32_MAX - 4,    /* the process is its owner's from that time, the position, on */

@@ -304,7 +304,7 @@ static int make_ring(struct sideband *s, uint32_t cpu, const struct perf_event_a
 	int rc = keeper_client_open(s->keeper, &name, attr, -1, (int)cpu, &r->fd);
 
 	if (rc == 0)
-		rc = keeper_client_map(s->keeper, &name, DATA_SIZE, 0);
+		rc = keeper_client_map(s->keeper, &name, DATA_SIZE, 0, false);
 	if (rc == 0)
 		rc = perf_ring_map(r->fd, DATA_SIZE, 0, &r->ring);
 	if (rc == 0)

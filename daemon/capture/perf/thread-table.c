@@ -279,10 +279,14 @@ static void add_switch(struct thread_table *t, const struct thread_switch *s)
 		memmove(t->switches, t->switches + t->first_switch,
 			(t->n_switches - t->first_switch) * sizeof(*t->switches));
 		t->n_switches -= t->first_switch;
+		t->gone_switches += t->first_switch;
 		t->first_switch = 0;
 	}
+	/* Without one, a thread would seem to have slept while it ran: none of those before it are kept. */
 	if (array_reserve(t->switches, t->n_switches, &t->switches_room) < 0) {
 		t->dropped = true;
+		t->first_switch = t->n_switches;
+		t->gone_switches++;
 		return;
 	}
 	t->switches[t->n_switches++] = *s;
@@ -504,9 +508,6 @@ static void add_fork_or_exit(const struct thread_table *t, const struct thread_e
 
 void thread_table_records(const struct thread_table *t, struct buf *b)
 {
-	/* The previous and next thread of a switch may belong to other users. */
-	static const uint32_t others[2] = { UINT32_MAX, UINT32_MAX };
-
 	for (size_t i = 0; i < t->n; i++) {
 		const struct thread_entry *k = &t->list[i];
 
@@ -515,10 +516,30 @@ void thread_table_records(const struct thread_table *t, struct buf *b)
 		if (k->end)
 			add_fork_or_exit(t, k, PERF_RECORD_EXIT, k->end, b);
 	}
-	for (size_t i = t->first_switch; i < t->n_switches; i++) {
-		const struct thread_switch *s = &t->switches[i];
-		struct pd_origin origin = { t->pid, s->tid, s->cpu, s->time };
+}
 
-		capture_add_record(b, PERF_RECORD_SWITCH_CPU_WIDE, s->misc, others, sizeof(others), &origin);
+static void put_switch(const struct thread_table *t, const struct thread_switch *s, struct buf *b)
+{
+	/* The previous and next thread of a switch may belong to other users. */
+	static const uint32_t others[2] = { UINT32_MAX, UINT32_MAX };
+	struct pd_origin origin = { t->pid, s->tid, s->cpu, s->time };
+
+	capture_add_record(b, PERF_RECORD_SWITCH_CPU_WIDE, s->misc, others, sizeof(others), &origin);
+}
+
+void thread_table_switches(const struct thread_table *t, struct capture_records *position, struct buf *b)
+{
+	uint64_t at = position->switches, oldest = t->gone_switches + t->first_switch;
+	size_t first = t->first_switch + (size_t)(at > oldest ? at - oldest : 0);
+
+	/* As after lost ones: every thread may have run since then. */
+	for (size_t i = 0; at && at < oldest && i < t->n; i++)
+		put_switch(
+		    t, &(struct thread_switch){ .time = position->switched, .cpu = NO_CPU, .tid = t->list[i].tid }, b);
+	for (size_t i = first; i < t->n_switches; i++) {
+		put_switch(t, &t->switches[i], b);
+		/* They are in order of each CPU. */
+		position->switched = MAX(position->switched, t->switches[i].time);
 	}
+	position->switches = t->gone_switches + t->n_switches;
 }

@@ -47,6 +47,7 @@ struct thread_table {
 	size_t n_spans, spans_room;
 	struct thread_switch *switches;
 	size_t first_switch, n_switches, switches_room;
+	uint64_t gone_switches;   /* number of those that were before the list's first */
 	bool privileges_recorded; /* set by the user: the kernel records an EXIT when an exec gains privileges */
 	/* Execs since thread_table_exec_checked(): */
 	unsigned execs;
@@ -97,11 +98,14 @@ void thread_table_limit(struct thread_table *t, size_t n_ended);
 void thread_table_lost_switches(struct thread_table *t, uint64_t since);
 
 /*
- * Lists of threads, of intervals up to a time, and of records (fork, exit, switches). Sets `dropped` where there are
- * too many intervals for all. -ENOMEM.
+ * Lists of threads, of intervals up to a time, and of records (fork and exit). Sets `dropped` where there are too many
+ * intervals for all. -ENOMEM.
  */
 int thread_table_threads(const struct thread_table *t, struct capture_thread **ret, size_t *ret_n);
 int thread_table_intervals(struct thread_table *t, uint64_t until, struct capture_interval **ret, size_t *ret_n);
 void thread_table_records(const struct thread_table *t, struct buf *b);
+
+/* Appends records of the switches that a recording does not have yet, and moves its position behind them. */
+void thread_table_switches(const struct thread_table *t, struct capture_records *position, struct buf *b);
 
 #endif

@@ -205,6 +205,21 @@ int code_log_read(const uint8_t *log, size_t size, struct code_log *ret)
 	return 0;
 }
 
+size_t code_log_cut(uint8_t *log, size_t size, uint64_t time)
+{
+	struct reader r = reader_of(log, size), record;
+	struct emu_record head;
+	size_t at = 0, kept = 0;
+
+	for (; next_record(&r, &head, &record) == 0; at += head.size) {
+		if (head.time_ns > time)
+			continue;
+		memmove(log + kept, log + at, head.size);
+		kept += head.size;
+	}
+	return kept;
+}
+
 void code_log_done(struct code_log *l)
 {
 	free(l->maps);

@@ -48,6 +48,9 @@ struct code_log {
 int code_log_read(const uint8_t *log, size_t size, struct code_log *ret);
 void code_log_done(struct code_log *l);
 
+/* Removes the records that are later than a time. Returns the new size. */
+size_t code_log_cut(uint8_t *log, size_t size, uint64_t time);
+
 /* Writes the recorded bytes in the format of lib/code/captured-code.h. */
 int code_log_write_bytes(const uint8_t *log, size_t size, int fd);
 
