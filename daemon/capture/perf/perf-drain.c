@@ -21,12 +21,7 @@
 
 void perf_drain_recorded(struct capture_source *source, bool begins)
 {
-	struct perf_target *s = perf_target_of(source);
-
-	if (begins)
-		s->recordings++;
-	else
-		s->recordings--;
+	perf_target_of(source)->recordings += begins ? 1 : -1u;
 }
 
 uint64_t perf_drain_kept(struct perf_target *s)

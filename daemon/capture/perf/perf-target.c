@@ -158,7 +158,6 @@ static int open_rings(struct perf_target *s, struct reason *why)
 	const struct process_of of = perf_target_process(s);
 	const struct plan_target target = { &s->options, s->contained };
 	struct plan *p;
-	bool adopted = false;
 	int rc = plan_make(m->topology, &m->settings, &use, &target, &p, why);
 
 	if (rc < 0)
@@ -175,11 +174,9 @@ static int open_rings(struct perf_target *s, struct reason *why)
 	} else {
 		if (s->options.filter && !s->filter)
 			rc = filter_new(&of, s->options.filter, &s->filter, why);
-		if (rc == 0) {
+		if (rc == 0)
 			perf_keep_prepare(s);
-			adopted = perf_keep_adopt(s, p);
-		}
-		if (rc == 0 && !adopted) {
+		if (rc == 0 && !perf_keep_adopt(s, p)) {
 			rc = grid_open(&s->grid, p, s->pid, s->filter, m->poll_fd, why);
 			if (rc == 0)
 				perf_keep_begin(s, p);

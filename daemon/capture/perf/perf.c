@@ -287,8 +287,7 @@ int perf_machine_open_arena(struct perf_machine *m, struct plan *p, struct reaso
 		perf_keep_begin_arena(m);
 	}
 	arena_drain(&m->arena, sideband_now(m->sideband), sideband_shift(m->sideband), &m->scratch);
-	if (arena_restore_contexts(&m->arena))
-		arena_drain(&m->arena, sideband_now(m->sideband), sideband_shift(m->sideband), &m->scratch);
+	perf_restore_contexts(m);
 	return 0;
 }
 

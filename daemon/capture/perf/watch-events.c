@@ -427,13 +427,11 @@ static int end_loss(struct watch_events *e, struct watch_ring *r, uint64_t time)
 
 static void keep_sample(struct watch_events *e, struct watch_ring *r, const struct watch_sample *s)
 {
-	if ((r->lost && begin_loss(e, r) < 0) || end_loss(e, r, s->time) < 0)
-		return;
-	r->lost = false;
-	if (append_sample(e, s) < 0) {
+	if ((r->lost && begin_loss(e, r) < 0) || end_loss(e, r, s->time) < 0 || append_sample(e, s) < 0) {
 		set_lost(e, r);
 		return;
 	}
+	r->lost = false;
 	r->newest = MAX(s->time, r->newest);
 	e->newest = MAX(e->newest, r->newest);
 	e->n_counted += is_counted(s->spec);
