@@ -154,8 +154,11 @@ static void end_slot(struct async_slot *slot, enum async_end end, int error)
 	slot->uid = (uid_t)-1;
 }
 
-static void close_lane(struct async_lane *lane)
+static void close_lane(struct async *a, struct async_lane *lane)
 {
+	/* close() leaves the socket in the set while a child of fork() has it, too. */
+	if (a->epoll >= 0)
+		epoll_ctl(a->epoll, EPOLL_CTL_DEL, varlink_stream_fd(lane->stream), NULL);
 	lane->stream = varlink_stream_free(lane->stream);
 	lane->slot = NULL;
 }
@@ -184,7 +187,7 @@ static void send_slot(struct async *a, struct async_lane *lane, struct async_slo
 	int rc = send_message(lane, &slot->request);
 
 	if (rc < 0) {
-		close_lane(lane);
+		close_lane(a, lane);
 		end_slot(slot, ASYNC_BROKEN, -EPIPE);
 		count(&a->failed);
 		return;
@@ -206,7 +209,7 @@ static void send_queued(struct async *a, bool connect)
 		/* Between calls the daemon sends nothing, so that input means the end of the connection. */
 		if (lane && (recv(varlink_stream_fd(lane->stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
 			     errno != EAGAIN)) {
-			close_lane(lane);
+			close_lane(a, lane);
 			continue;
 		}
 		if (!lane && connect && (lane = find_lane(a, NULL, false))) {
@@ -351,7 +354,7 @@ static uint64_t expire(struct async *a)
 			continue;
 		}
 		if (slot->state == SLOT_SENT)
-			close_lane(find_lane(a, slot, true));
+			close_lane(a, find_lane(a, slot, true));
 		end_slot(slot, ASYNC_BROKEN, -ETIMEDOUT);
 	}
 	return next;
@@ -388,7 +391,7 @@ static bool take_reply(struct async *a, struct async_lane *lane, struct async_ev
 	if (rc < 0 || !slot) {
 		varlink_reply_done(&e.reply);
 		closep(&e.fd);
-		close_lane(lane);
+		close_lane(a, lane);
 		if (slot)
 			end_slot(slot, ASYNC_BROKEN, rc);
 		return false;
@@ -446,7 +449,7 @@ int async_cancel(struct async *a, uint64_t ticket)
 			continue;
 		/* Closing the connection abandons the call. */
 		if (slot->state == SLOT_SENT)
-			close_lane(find_lane(a, slot, true));
+			close_lane(a, find_lane(a, slot, true));
 		end_slot(slot, ASYNC_CANCELLED, -ECANCELED);
 		set_timer(a, 1);
 		rc = 0;

@@ -266,6 +266,9 @@ static struct notes *notes_free(struct notes *n)
 	if (n->parent)
 		munmap((void *)n->parent, PAGE);
 	closep(&n->fd);
+	/* csightd sees the end although a child of fork() has the socket, too. */
+	if (n->socket >= 0 && n->owner == getpid())
+		shutdown(n->socket, SHUT_RDWR);
 	closep(&n->socket);
 	pthread_mutex_destroy(&n->lock);
 	free(n);

@@ -23,7 +23,8 @@ struct waiting_fd {
 
 struct varlink_stream {
 	int fd;
-	int broken; /* the error that ended the stream, or 0 */
+	pid_t owner; /* the process that made the stream */
+	int broken;  /* the error that ended the stream, or 0 */
 	struct buf in;
 	size_t start;   /* offset of the next message in the buffer */
 	size_t scanned; /* there is no NUL between start and this offset */
@@ -38,6 +39,7 @@ int varlink_stream_wrap(int fd, struct varlink_stream **ret)
 	if (!s)
 		return -ENOMEM;
 	s->fd = fd;
+	s->owner = getpid();
 	*ret = s;
 	return 0;
 }
@@ -104,6 +106,9 @@ struct varlink_stream *varlink_stream_free(struct varlink_stream *s)
 		return NULL;
 	for (size_t i = 0; i < s->n_waiting; i++)
 		close(s->waiting[i].fd);
+	/* The peer sees the end although a child of fork() has the socket, too. */
+	if (s->owner == getpid())
+		shutdown(s->fd, SHUT_RDWR);
 	close(s->fd);
 	buf_done(&s->in);
 	free(s);

@@ -61,7 +61,10 @@ int varlink_connect(const char *path, int timeout_ms, struct varlink_stream **re
 /* Does not wait: -EAGAIN if too many others wait for the peer. */
 int varlink_connect_now(const char *path, struct varlink_stream **ret);
 int varlink_stream_wrap(int fd, struct varlink_stream **ret);
+
+/* Ends the connection. In a child of the process that made the stream, only closes the child's descriptor. */
 struct varlink_stream *varlink_stream_free(struct varlink_stream *s);
+
 int varlink_stream_fd(const struct varlink_stream *s);
 int varlink_send_call(struct varlink_stream *s, const char *method, json_object *parameters, bool more);
 

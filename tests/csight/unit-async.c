@@ -20,9 +20,9 @@
 
 static char directory[] = "/tmp/csight-unit-XXXXXX", path[64];
 
-/* Messages that the server has received, and the last one. */
+/* Messages that the server has received, the last one, and connections whose end it has seen. */
 static struct seen {
-	volatile unsigned n;
+	volatile unsigned n, ends;
 	char last[512];
 } * seen;
 
@@ -90,6 +90,7 @@ static void serve(int s, bool reads)
 				continue;
 			got = read(fds[i].fd, in[i] + sizes[i], sizeof(in[i]) - sizes[i]);
 			if (got <= 0) {
+				seen->ends++;
 				close(fds[i].fd);
 				fds[i].fd = -1;
 				continue;
@@ -114,7 +115,7 @@ static pid_t start_server(bool reads)
 	int s = listen_at();
 	pid_t pid;
 
-	seen->n = 0;
+	seen->n = seen->ends = 0;
 	pid = fork();
 	if (pid == 0)
 		serve(s, reads);
@@ -133,6 +134,13 @@ static bool server_has(unsigned n)
 	for (int i = 0; i < 1000 && seen->n < n; i++)
 		usleep(10000);
 	return seen->n == n;
+}
+
+static bool server_has_ends(unsigned n)
+{
+	for (int i = 0; i < 1000 && seen->ends < n; i++)
+		usleep(10000);
+	return seen->ends == n;
 }
 
 /* The results of calls. */
@@ -453,6 +461,55 @@ static void test_fork(void)
 	end_server(server);
 }
 
+/* csightd sees the end of calls though a child has their sockets; that the child closes them ends none. */
+static void test_fork_keeps(void)
+{
+	struct results all = { .fd = -1 };
+	struct csight_async_options o = { .size = sizeof(o), .done = on_done, .userdata = &all };
+	pid_t server = start_server(true), child;
+	struct csight_object *object = NULL;
+	struct pollfd p = { .events = POLLIN };
+	struct csight *c = NULL;
+	uint64_t call = 0;
+
+	csight_open(path, &c);
+	p.fd = csight_fd(c);
+	CHECK_EQ(csight_snapshot_async(c, 7, NULL, NULL), 0);
+	CHECK_EQ(csight_wait_async(c, "wait", &o, &call), 0);
+	CHECK_EQ(csight_process(c), 0);
+	CHECK_EQ(csight_get(c, "x", &object), 0);
+	csight_object_free(object);
+	child = fork();
+	if (child == 0) {
+		csight_close(c);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	/* Before the second reply the server has read all ends that were there at the first one. */
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(csight_get(c, "x", &object), 0);
+		csight_object_free(object);
+	}
+	CHECK_EQ(seen->ends, 0);
+	child = fork();
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	CHECK_EQ(csight_cancel(c, call), 0);
+	CHECK(process(c, &all, 1));
+	CHECK(server_has_ends(1));
+	csight_process(c);
+	CHECK_EQ(poll(&p, 1, 0), 0);
+	all.cancel = c;
+	CHECK_EQ(csight_wait(c, "slow", on_progress, &all, &object), -ECANCELED);
+	CHECK(server_has_ends(2));
+	csight_close(c);
+	CHECK(server_has_ends(3));
+	end_server(child);
+	end_server(server);
+}
+
 int main(void)
 {
 	if (!mkdtemp(directory))
@@ -466,6 +523,7 @@ int main(void)
 	test_ends();
 	test_threads();
 	test_fork();
+	test_fork_keeps();
 	unlink(path);
 	rmdir(directory);
 	return unit_end();

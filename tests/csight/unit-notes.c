@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -50,6 +51,14 @@ static void take(int server)
 	connection = accept4(server, NULL, NULL, SOCK_CLOEXEC);
 	CHECK_EQ(io_take_fds(connection, &m, sizeof(m), &memory, &n, 0), sizeof(m));
 	CHECK(m.magic == NOTES_MAGIC && m.version == NOTES_VERSION && n == 1);
+}
+
+static bool connection_ends(int within_ms)
+{
+	struct pollfd p = { connection, POLLIN, 0 };
+	char byte;
+
+	return poll(&p, 1, within_ms) == 1 && recv(connection, &byte, 1, 0) == 0;
 }
 
 static void set_state(uint32_t state)
@@ -214,6 +223,22 @@ static void test_fork(void)
 	CHECK_EQ(notes_copy(memory, &after), 0);
 	CHECK(before.size == after.size && memcmp(before.data, after.data, after.size) == 0);
 	CHECK_EQ(csight_note(handle, "parent", 1), 1);
+	CHECK(!connection_ends(0));
+}
+
+/* csightd sees the end of notes whose socket a child has, too. */
+static void test_close(void)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	handle = csight_close(handle);
+	CHECK(connection_ends(10000));
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
 }
 
 /* csightd ends; the next one gets the same memory, with the notes. */
@@ -296,7 +321,7 @@ int main(void)
 	test_threads();
 	test_fork();
 	test_restart(server);
-	csight_close(handle);
+	test_close();
 	test_marks();
 	test_hostile();
 	strcat(path, ".emu");
