@@ -83,7 +83,10 @@ int csight_watch_wait(struct csight *c, pid_t pid, const char *trigger, const st
 	    &(struct trigger_call){
 		.pid = pid, .trigger = trigger, .places = places_of(&known), .event = on_event, .userdata = &w },
 	    &reply);
+	csight_object_free(reply);
 	if (w.snapshot) {
+		/* on_event() has cancelled the wait, for which an error is set. */
+		c->error[0] = 0;
 		*ret = w.snapshot;
 		return 0;
 	}

@@ -168,6 +168,40 @@ static void test_progress(void)
 	csight_close(c);
 }
 
+static int on_watching(void *userdata, const struct csight_object *trigger)
+{
+	*(int64_t *)userdata = csight_number(trigger, "id", -1);
+	return 0;
+}
+
+static void test_watch_wait(void)
+{
+	static const char *const hit[] = { "{\"parameters\":{\"trigger\":{\"id\":3}},\"continues\":true}",
+					   "{\"parameters\":{\"snapshot\":{\"id\":\"x\"}},\"continues\":true}", NULL },
+				 *const ended[] = { "{\"parameters\":{\"trigger\":{\"id\":3}},\"continues\":true}",
+						    "{\"parameters\":{}}", NULL };
+	int64_t id = 0;
+	const struct csight_watch_options options = { .size = sizeof(options),
+						      .watching = on_watching,
+						      .userdata = &id };
+	struct csight_object *o = NULL;
+	struct csight *c = NULL;
+	pid_t pid = start_server(hit, -1);
+
+	csight_open(path, &c);
+	CHECK_EQ(csight_watch_wait(c, 1, "entry", &options, &o), 0);
+	CHECK_STR(csight_text(o, "id"), "x");
+	CHECK_STR(csight_error(c), "");
+	CHECK_EQ(id, 3);
+	o = csight_object_free(o);
+	waitpid(pid, NULL, 0);
+	pid = start_server(ended, -1);
+	CHECK_EQ(csight_watch_wait(c, 1, "entry", &options, &o), -ESRCH);
+	CHECK(o == NULL && strstr(csight_error(c), "ended before a hit"));
+	waitpid(pid, NULL, 0);
+	csight_close(c);
+}
+
 static void test_open_file(void)
 {
 	static const char *const replies[] = { "{\"parameters\":{\"size\":1}}", NULL };
@@ -283,6 +317,7 @@ int main(void)
 	test_full_queue();
 	test_replies();
 	test_progress();
+	test_watch_wait();
 	test_open_file();
 	test_objects();
 	test_options();
