@@ -32,7 +32,11 @@ struct notes {
 	uint64_t retry_ns;
 };
 
-/* The thread's ID, kept for the notes with the ID `of`, so that gettid() does not enter the kernel for each note. */
+/*
+ * The thread's ID, kept for the notes with the ID `of`, so that gettid() does not enter the kernel for each note. The
+ * model initial-exec would keep the dynamic linker from allocating it, but puts all variables of threads of the library
+ * into the static block, where those of esc() leave dlopen() no room.
+ */
 static __thread struct {
 	uint64_t of;
 	uint32_t tid;
