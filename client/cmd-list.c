@@ -88,12 +88,18 @@ static bool has_label(const struct csight_object *s, const char *wanted)
 	return false;
 }
 
+/* Returns the user who may read a snapshot. */
+static int64_t owner_of(const struct csight_object *s)
+{
+	return csight_number(s, "owner", csight_number(s, "uid", -1));
+}
+
 static bool matches(const struct csight_object *s, const struct list_filter *f)
 {
 	const char *why = csight_text(s, "why");
 
 	if ((f->reason && (!why || !strstr(why, f->reason))) || (f->kept && !csight_flag(s, "kept")) ||
-	    (f->has_owner && csight_number(s, "uid", -1) != (int64_t)f->owner))
+	    (f->has_owner && owner_of(s) != (int64_t)f->owner))
 		return false;
 	for (size_t i = 0; i < f->n_labels; i++)
 		if (!has_label(s, f->labels[i]))
@@ -103,7 +109,7 @@ static bool matches(const struct csight_object *s, const struct list_filter *f)
 
 static void add_owner(struct text_table *t, const struct csight_object *s)
 {
-	int64_t uid = csight_number(s, "uid", -1);
+	int64_t uid = owner_of(s);
 	const struct passwd *user = uid >= 0 ? getpwuid((uid_t)uid) : NULL;
 	char text[32];
 
