@@ -37,7 +37,7 @@ static void put_string(struct json_output *w, const char *text, size_t size)
 			buf_printf(&w->out, "\\%c", names[control - controls]);
 		else if (*s == '/' && w->form & JSON_SLASHES)
 			buf_printf(&w->out, "\\/");
-		else if (*s < 0x20 || (n > 1 && c <= 0xffff && !escape_is_printable(c)))
+		else if (n && c <= 0xffff && !escape_is_printable(c))
 			buf_printf(&w->out, "\\u%04x", c);
 		else
 			buf_add(&w->out, s, n ? n : 1);

@@ -295,8 +295,8 @@ static void test_json_text(void)
 			 "{\"a\":[1,-2.50,true,false,null,{},[]]}");
 	check_round_trip("{\"a\":[1],\"b\":{}}", JSON_PRETTY, "{\n  \"a\":[\n    1\n  ],\n  \"b\":{}\n}");
 	check_round_trip("[\"</s>\\u000A\\\"\\\\\"]", JSON_SLASHES, "[\"<\\/s>\\n\\\"\\\\\"]");
-	check_round_trip("[\"\\u00e9\\ud83d\\ude00\\ud83d \\u0000\\u202e\\u0085\"]", JSON_PLAIN,
-			 "[\"\xc3\xa9\xf0\x9f\x98\x80\xef\xbf\xbd \\u0000\\u202e\\u0085\"]");
+	check_round_trip("[\"\\u00e9\\ud83d\\ude00\\ud83d \\u0000\\u202e\\u0085\\u001b\\u007f\"]", JSON_PLAIN,
+			 "[\"\xc3\xa9\xf0\x9f\x98\x80\xef\xbf\xbd \\u0000\\u202e\\u0085\\u001b\\u007f\"]");
 	check_round_trip("[0,-0,1e3,9223372036854775807,-9223372036854775808]", JSON_PLAIN,
 			 "[0,0,1e3,9223372036854775807,-9223372036854775808]");
 	/* NULL stands for a value for which there was no memory. */
