@@ -351,7 +351,7 @@ void named_store_add_times(const struct store *s, json_object *to)
 	uint64_t first, last, bound = find_time_bounds(s, &first, &last);
 
 	if (clock)
-		json_add_str(to, "clock", clock);
+		json_add_bytes(to, "clock", clock);
 	if (first > last)
 		return;
 	json_add_u64(to, "first", first);

@@ -157,7 +157,7 @@ json_object *unnamed_json(const struct store *s)
 
 		json_add_bytes(o, "image", u.files[i].image);
 		if (u.files[i].build_id[0])
-			json_add_str(o, "build_id", u.files[i].build_id);
+			json_add_bytes(o, "build_id", u.files[i].build_id);
 		json_add_u64(o, "functions", u.files[i].functions);
 		json_array_add(list, o);
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Stores with names of a C++ and of a Rust program, which are always the same, so that what csight prints of them can
- * be compared with files. usage: screen-stores c++|rust 1|2 >STORE; the second program is slower in one function.
+ * be compared with files. usage: screen-stores c++|rust|hostile 1|2 >STORE; the second program is slower in one
+ * function. hostile: the clock, and the build-id of a function without a name, are not UTF-8.
  */
 #include "config.h"
 
@@ -235,10 +236,15 @@ static void request(unsigned number, unsigned slower)
 
 int main(int argc, char **argv)
 {
-	const struct store_meta meta = { .pid = 4711, .program = "engine", .source = "emu", .clock = "virtual" };
+	struct store_meta meta = { .pid = 4711, .program = "engine", .source = "emu", .clock = "virtual" };
 
 	if (argc != 3)
 		return 2;
+	if (strcmp(argv[1], "hostile") == 0) {
+		meta.clock = "virtual\x9b";
+		cxx[CLOSURE].name = "[engine]";
+		cxx[CLOSURE].build_id = "ab\x9b";
+	}
 	functions = strcmp(argv[1], "rust") == 0 ? rust : cxx;
 	for (unsigned i = 0; i < ROLES; i++) {
 		functions[i].id = i;
