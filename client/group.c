@@ -72,6 +72,7 @@ static bool is_in_cgroup(pid_t pid, enum group_kind kind, const char *value)
 int group_find(struct client *c, enum group_kind kind, const char *value, struct group_pids *ret)
 {
 	_cleanup_object_ struct csight_object *list = NULL;
+	const char *sought = value;
 	char unit[256];
 	uint64_t root = 0;
 	int rc;
@@ -80,7 +81,10 @@ int group_find(struct client *c, enum group_kind kind, const char *value, struct
 		return client_usage(c, "--tree: '%s' is not a process ID", esc(value));
 	if (!*value)
 		return client_usage(c, "the name of the group is empty");
-	snprintf(unit, sizeof(unit), "%s%s", value, kind == GROUP_UNIT && !strchr(value, '.') ? ".service" : "");
+	if (kind == GROUP_UNIT && !strchr(value, '.')) {
+		snprintf(unit, sizeof(unit), "%s.service", value);
+		sought = unit;
+	}
 	rc = csight_targets(c->daemon, &list);
 	if (rc < 0)
 		return client_daemon_failed(c, rc);
@@ -89,7 +93,7 @@ int group_find(struct client *c, enum group_kind kind, const char *value, struct
 		pid_t pid = (pid_t)csight_number(t, "pid", 0);
 
 		if (csight_flag(t, "running") &&
-		    (kind == GROUP_TREE ? is_in_tree(pid, (pid_t)root) : is_in_cgroup(pid, kind, unit)))
+		    (kind == GROUP_TREE ? is_in_tree(pid, (pid_t)root) : is_in_cgroup(pid, kind, sought)))
 			ret->pids[ret->n++] = pid;
 	}
 	if (ret->n)
