@@ -238,13 +238,11 @@ int group_open_store(struct client *c, const char *name, int *ret_fd)
 	const char *group = name + strlen(GROUP_PREFIX);
 	_cleanup_close_ int fd = -1;
 	int rc = client_connect(c);
-	size_t n;
 
+	if (rc == 0)
+		rc = client_list(c, &list);
 	if (rc != 0)
 		return rc;
-	rc = list_and_count(c, group, &list, &n);
-	if (rc < 0)
-		return client_daemon_failed(c, rc);
 	for (size_t i = 0; i < csight_count(list, "snapshots") && g.n < GROUP_PIDS_MAX; i++) {
 		const struct csight_object *s = csight_item(list, "snapshots", i);
 
