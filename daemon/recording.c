@@ -25,6 +25,7 @@ enum {
 struct recording {
 	struct recording_options o;
 	struct work drain, write;
+	char *exe; /* of the target, when the recording began: the target's own changes on the loop */
 	struct event *timer;
 	bool working;
 	struct capture_positions positions;
@@ -90,7 +91,7 @@ static int begin_file(struct recording *r)
 		return -errno;
 	r->made = true;
 	dir = openat(spool_fd(r->o.spool), tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return dir < 0 ? -errno : trace_file_begin(dir, r->o.target, r->o.target->exe, r->copy, true, &r->file);
+	return dir < 0 ? -errno : trace_file_begin(dir, r->o.target, r->exe, r->copy, true, &r->file);
 }
 
 static void run_write(struct work *w)
@@ -353,12 +354,13 @@ int recording_begin(const struct recording_options *options, struct recording **
 	r->o = *options;
 	r->drain = (struct work){ run_drain, drain_ran };
 	r->write = (struct work){ run_write, write_ran };
+	r->exe = strdup(options->target->exe);
 	r->timer = evtimer_new(options->base, on_timer, r);
 	drain_pace_begin(&r->pace);
 	r->reserve = options->snapshot->claim.unwritten;
 	r->begun_ns = now_ns(CLOCK_MONOTONIC);
 	r->log = UINT64_MAX;
-	if (!r->timer || event_add(r->timer, &soon) < 0) {
+	if (!r->exe || !r->timer || event_add(r->timer, &soon) < 0) {
 		recording_free(r);
 		return -ENOMEM;
 	}
@@ -468,6 +470,7 @@ struct recording *recording_free(struct recording *r)
 	trace_file_free(r->file);
 	capture_copy_free(r->copy);
 	free(r->positions.list);
+	free(r->exe);
 	if (r->timer)
 		event_free(r->timer);
 	free(r);

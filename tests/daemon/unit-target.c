@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/target.c: which source of a process replaces an earlier one. daemon/state-shares.c: who loses targets if not
- * all can be stored.
+ * daemon/target.c: which source of a process replaces an earlier one. daemon/recording.c: the program that it names.
+ * daemon/state-shares.c: who loses targets if not all can be stored.
  */
 #include "config.h"
 
 #include <event2/event.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/directory-tree.h"
+#include "daemon/recording.h"
+#include "daemon/snapshot-writer.h"
+#include "daemon/spool.h"
 #include "daemon/state-shares.h"
 #include "daemon/target.h"
+#include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "tests/unit.h"
 
@@ -29,6 +35,22 @@ static struct capture_source *release(struct capture_source *s)
 	return NULL;
 }
 
+/* A thread without trace. */
+static int drain(struct capture_source *s, struct capture_positions *positions, struct capture_drain *d,
+		 struct capture_copy **ret)
+{
+	struct capture_copy *c = calloc(1, sizeof(*c));
+
+	c->jitdump.fd = -1;
+	c->threads = calloc(1, sizeof(*c->threads));
+	c->n_threads = 1;
+	*ret = c;
+	return 0;
+}
+
+static const struct capture_ops recordable = {
+	.name = "recordable", .memory = memory, .free = release, .drain = drain
+};
 static const struct capture_ops first = { .name = "first", .memory = memory, .free = release };
 static const struct capture_ops second = { .name = "second", .memory = memory, .free = release };
 
@@ -90,6 +112,82 @@ static void test_replacement(void)
 	target_unref(c);
 }
 
+static void on_changed(void *data, const struct snapshot *s, enum snapshot_change change)
+{
+}
+
+static void on_step(void *data)
+{
+}
+
+static void on_ended(void *data)
+{
+	*(bool *)data = true;
+}
+
+/* Records a step of a target that executes another program before the recorder begins the file. */
+static struct trace_file *record_renamed(struct event_base *base, struct spool *spool, struct target *t)
+{
+	bool ended = false;
+	struct snapshot *s = snapshot_new();
+	struct recording_options options = { .base = base,
+					     .queue = spool_options(spool)->queue,
+					     .spool = spool,
+					     .ledger = spool_options(spool)->ledger,
+					     .target = t,
+					     .snapshot = s,
+					     .progress = on_step,
+					     .ended = on_ended,
+					     .data = &ended };
+	struct spool_refusal why = { 0 };
+	struct recording *r = NULL;
+	struct trace_file *f = NULL;
+
+	strcpy(s->id, "20260101T000000-000001");
+	CHECK_EQ(spool_room_claim(spool, t->owner, 1 << 20, &s->claim, &why), 0);
+	CHECK_EQ(recording_begin(&options, &r), 0);
+	target_renamed(t, "other", "/bin/other-program");
+	while (r && recording_log(r) == UINT64_MAX)
+		event_base_loop(base, EVLOOP_ONCE);
+	recording_end(r, RECORDING_REQUEST);
+	while (!ended)
+		event_base_loop(base, EVLOOP_ONCE);
+	f = recording_take_file(r);
+	recording_saved(r);
+	recording_free(r);
+	snapshot_unref(s);
+	return f;
+}
+
+/* The recorder's thread reads no text of the target: the loop replaces them when the process executes a program. */
+static void test_renamed(struct event_base *base, struct ledger *ledger)
+{
+	char path[] = "/tmp/csight-target-XXXXXX";
+	struct spool_options options = { .path = mkdtemp(path), .ledger = ledger, .base = base, .changed = on_changed };
+	struct capture_copy copy = { .jitdump.fd = -1 };
+	struct snapshot_writer writer = { .copy = &copy };
+	_cleanup_free_ char *trace = NULL;
+	struct target *t = NULL;
+	struct spool *spool = NULL;
+	struct trace_file *f;
+	size_t size = 0;
+
+	CHECK(workqueue_new(base, "test", 0, &options.queue) == 0 && spool_new(&options, &spool) == 0 &&
+	      add(&recordable, &t) == 0);
+	f = record_renamed(base, spool, t);
+	writer.target = t;
+	CHECK(f && trace_file_end(f, &writer) == 0);
+	trace_file_free(f);
+	CHECK_EQ(io_read_file(spool_fd(spool), SNAPSHOT_TMP "20260101T000000-000001/" SNAPSHOT_TRACE_FILE, 1 << 20,
+			      &trace, &size),
+		 0);
+	CHECK(trace && memmem(trace, size, "/bin/true", 9) && !memmem(trace, size, "/bin/other-program", 18));
+	target_unref(t);
+	workqueue_free(options.queue);
+	spool_free(spool);
+	CHECK_EQ(directory_tree_remove(AT_FDCWD, path), 0);
+}
+
 /* Users 1 to 3 want so many bytes in steps of 100, of 1000 in all. Returns what each of them gets, two digits each. */
 static unsigned divide(const struct ledger *ledger, const unsigned wants[3], struct state_shares *s)
 {
@@ -134,6 +232,7 @@ int main(void)
 		options.totals[k].most = LEDGER_UNLIMITED;
 	if (!list.base || ledger_new(&options, &list.ledger) < 0 || target_list_new(&list, &all) < 0)
 		return 1;
+	test_renamed(list.base, list.ledger);
 	test_replacement();
 	test_shares(list.ledger);
 	target_list_free(all);
