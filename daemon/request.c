@@ -340,6 +340,11 @@ static int charge_request(struct snapshot_request *r, struct ledger_refusal *ret
 
 	if (rc == 0)
 		rc = ledger_charge(l, uid, LEDGER_WAITING, 1, &r->waiting, ret);
+	/* Before a snapshot is removed for it: whatever else may refuse the request. */
+	if (rc == 0)
+		rc = ledger_check(l, uid, LEDGER_DECODER, 0, ret);
+	if (rc == 0)
+		rc = ledger_check(l, uid, LEDGER_SNAPSHOTS, 1, ret);
 	if (rc == 0)
 		rc = ledger_charge(l, uid, LEDGER_STORED, 1, &r->stored, ret);
 	if (rc == -EDQUOT && ret->kind == LEDGER_STORED && spool_room_drop_oldest(r->list->o.spool, uid)) {
@@ -347,8 +352,6 @@ static int charge_request(struct snapshot_request *r, struct ledger_refusal *ret
 		ledger_record(l, uid, LEDGER_STORED, 1, &r->stored);
 		rc = 0;
 	}
-	if (rc == 0)
-		rc = ledger_check(l, uid, LEDGER_DECODER, 0, ret);
 	if (rc == 0)
 		rc = ledger_spend(l, uid, LEDGER_SNAPSHOTS, 1, ret);
 	return rc;

@@ -302,6 +302,20 @@ def case_limits(path, daemon, spool):
             "denied": [denied, group, call_as(61003, path, "Status").get("error")], "registered": registered[1].get("answer")}
 
 
+def case_stored(path, daemon, spool):
+    """Carl has room for 3 snapshots, and may have 4 in a minute."""
+    c, carl = program(path, CARL, rings=1, bytes_each=64)
+    taken, errors = [], []
+    for _ in range(12):
+        got = call_as(CARL, path, "Snapshot", {"pid": carl["pid"]})
+        if "error" in got:
+            errors.append(got["error"])
+        else:
+            taken.append(got["parameters"]["snapshot"]["id"])
+    end(c)
+    return {"taken": len(taken), "errors": sorted(set(errors)), "kept": sorted(s["id"] for s in snapshots(path, CARL)) == sorted(taken[-3:])}
+
+
 def case_subuids(path, daemon, spool):
     """Anna has the uids from 65000 on; each of ten opens two connections, and so does Bert."""
     clients = {}
