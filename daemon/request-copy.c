@@ -134,11 +134,29 @@ static json_object *describe_ending(struct snapshot_request *r)
 	return o;
 }
 
+/* A request that was begun at the limit replaces the user's oldest snapshot, unless there is room for both by now. */
+static int charge_stored(struct snapshot_request *r)
+{
+	const struct request_list *list = r->list;
+	uid_t uid = r->target->owner;
+
+	if (r->stored.user || ledger_charge(list->o.ledger, uid, LEDGER_STORED, 1, &r->stored, NULL) == 0)
+		return 0;
+	if (!spool_room_drop_oldest(list->o.spool, uid))
+		return -EDQUOT;
+	ledger_record(list->o.ledger, uid, LEDGER_STORED, 1, &r->stored);
+	return 0;
+}
+
 int request_make_snapshot(struct snapshot_request *r, uint64_t time, enum snapshot_state state)
 {
 	struct target *t = r->target;
-	struct snapshot *s = r->snapshot = snapshot_new();
+	struct snapshot *s;
+	int rc = charge_stored(r);
 
+	if (rc < 0)
+		return rc;
+	s = r->snapshot = snapshot_new();
 	if (!s)
 		return -ENOMEM;
 	make_id(time, s->id);
@@ -170,7 +188,7 @@ static int prepare_write(struct snapshot_request *r)
 
 	r->files = calloc(t->n_files + 1, sizeof(*r->files));
 	if (rc < 0 || !r->files)
-		return -ENOMEM;
+		return rc < 0 ? rc : -ENOMEM;
 	for (size_t n = 0; n < t->n_files; n++)
 		r->files[n] = target_file_ref(t->files[n]);
 	s = r->snapshot;

@@ -39,7 +39,8 @@ struct snapshot_request {
 	uint64_t begun_ns;           /* CLOCK_MONOTONIC */
 	unsigned tries;              /* how often the ring was found empty after arming */
 	struct event *timer;
-	struct charge charge, waiting, stored, memory;
+	struct charge charge, waiting, memory;
+	struct charge stored;     /* none: the snapshot will replace the oldest one of its user */
 	struct spool_claim claim; /* until the snapshot has it */
 	bool waits;               /* the request waits for memory and for room in the spool */
 	bool reported;            /* that it waits */
@@ -81,7 +82,7 @@ void request_fail(struct snapshot_request *r, enum request_result result, const 
 /* Looks at the requests that wait. */
 void request_admit_all(struct request_list *list);
 
-/* Makes the snapshot, and lists it. Returns 0 or -ENOMEM. */
+/* Makes the snapshot, and lists it; the user's oldest one may be removed for it. Returns 0, -ENOMEM or -EDQUOT. */
 int request_make_snapshot(struct snapshot_request *r, uint64_t time, enum snapshot_state state);
 
 void request_init_copy(struct snapshot_request *r);

@@ -340,18 +340,13 @@ static int charge_request(struct snapshot_request *r, struct ledger_refusal *ret
 
 	if (rc == 0)
 		rc = ledger_charge(l, uid, LEDGER_WAITING, 1, &r->waiting, ret);
-	/* Before a snapshot is removed for it: whatever else may refuse the request. */
-	if (rc == 0)
-		rc = ledger_check(l, uid, LEDGER_DECODER, 0, ret);
-	if (rc == 0)
-		rc = ledger_check(l, uid, LEDGER_SNAPSHOTS, 1, ret);
 	if (rc == 0)
 		rc = ledger_charge(l, uid, LEDGER_STORED, 1, &r->stored, ret);
-	if (rc == -EDQUOT && ret->kind == LEDGER_STORED && spool_room_drop_oldest(r->list->o.spool, uid)) {
-		/* The oldest snapshot is being removed, and the new one takes its place. */
-		ledger_record(l, uid, LEDGER_STORED, 1, &r->stored);
+	/* The new snapshot will take the place of the oldest. */
+	if (rc == -EDQUOT && ret->kind == LEDGER_STORED && spool_room_may_drop(r->list->o.spool, uid))
 		rc = 0;
-	}
+	if (rc == 0)
+		rc = ledger_check(l, uid, LEDGER_DECODER, 0, ret);
 	if (rc == 0)
 		rc = ledger_spend(l, uid, LEDGER_SNAPSHOTS, 1, ret);
 	return rc;

@@ -383,10 +383,21 @@ void spool_room_rest(struct spool_claim *c)
 		spool_report_room(c->spool);
 }
 
-bool spool_room_drop_oldest(struct spool *s, uid_t uid)
+static struct snapshot *oldest_of(const struct spool *s, uid_t uid)
 {
 	struct snapshot *at = TAILQ_FIRST(spool_list(s));
-	struct snapshot *oldest = next_of(s, ledger_owner(spool_options(s)->ledger, uid), &at);
+
+	return next_of(s, ledger_owner(spool_options(s)->ledger, uid), &at);
+}
+
+bool spool_room_may_drop(const struct spool *s, uid_t uid)
+{
+	return oldest_of(s, uid) != NULL;
+}
+
+bool spool_room_drop_oldest(struct spool *s, uid_t uid)
+{
+	struct snapshot *oldest = oldest_of(s, uid);
 
 	return oldest && spool_expire(s, oldest, ledger_setting(LEDGER_STORED, false));
 }

@@ -58,7 +58,8 @@ void spool_room_settle(struct spool_claim *c, uint64_t size);
 /* Records that the snapshot is ready or raw, so that it can be removed. */
 void spool_room_rest(struct spool_claim *c);
 
-/* Removes the user's oldest snapshot that is ready or raw. Returns false if there is none. */
+/* Returns whether the user has a snapshot that is ready or raw, and not kept; drop_oldest() removes the oldest one. */
+bool spool_room_may_drop(const struct spool *s, uid_t uid);
 bool spool_room_drop_oldest(struct spool *s, uid_t uid);
 
 void spool_room_return(struct spool_claim *c);
