@@ -168,26 +168,37 @@ static struct snapshot *next_of(const struct spool *s, uid_t owner, struct snaps
 	return snapshot;
 }
 
-/* Removes what is over the user's own limit. -EDQUOT: there is too little to remove; -EAGAIN: there is more. */
-static int make_own_room(struct spool *s, uid_t uid, uint64_t bytes, struct ledger_refusal *ret)
+/* Returns by how much a user would exceed its own limit, once what is being removed is gone. */
+static uint64_t own_excess(const struct spool *s, uid_t uid, uint64_t bytes)
 {
 	struct ledger *l = spool_options(s)->ledger;
 	uint64_t limit = ledger_limit(l, uid, LEDGER_SPOOL), used = ledger_used(l, uid, LEDGER_SPOOL);
-	struct snapshot *at = TAILQ_FIRST(spool_list(s)), *victim;
-	uid_t owner = ledger_owner(l, uid);
 
-	for (unsigned n = 0; used - MIN(used, spool_leaving(s, owner)) + bytes > limit; n++) {
-		if (n == VICTIMS_MAX)
-			return -EAGAIN;
-		victim = next_of(s, owner, &at);
-		if (!victim || !spool_expire(s, victim, ledger_setting(LEDGER_SPOOL, false))) {
-			*ret = (struct ledger_refusal){
-				.kind = LEDGER_SPOOL, .limit = limit, .used = used, .wanted = bytes
-			};
-			return -EDQUOT;
-		}
+	used -= MIN(used, spool_leaving(s, ledger_owner(l, uid)));
+	return used + bytes - MIN(used + bytes, limit);
+}
+
+/* Returns whether a user is within its own limit, or has enough that can be removed for that. */
+static bool has_own_room(const struct spool *s, uid_t uid, uint64_t bytes)
+{
+	uint64_t over = own_excess(s, uid, bytes);
+	struct snapshot *at = TAILQ_FIRST(spool_list(s)), *victim;
+
+	while (over && (victim = next_of(s, ledger_owner(spool_options(s)->ledger, uid), &at)))
+		over -= MIN(over, victim->claim.bytes.amount);
+	return over == 0;
+}
+
+/* Removes what is over the user's own limit, or as many snapshots as may be removed at once. */
+static void make_own_room(struct spool *s, uid_t uid, uint64_t bytes)
+{
+	struct snapshot *at = TAILQ_FIRST(spool_list(s)), *victim;
+
+	for (unsigned n = 0; n < VICTIMS_MAX && own_excess(s, uid, bytes); n++) {
+		victim = next_of(s, ledger_owner(spool_options(s)->ledger, uid), &at);
+		if (!victim || !spool_expire(s, victim, ledger_setting(LEDGER_SPOOL, false)))
+			return;
 	}
-	return 0;
 }
 
 /* Returns the bytes that are missing in the whole spool for bytes more, once what is being removed is gone. */
@@ -217,9 +228,34 @@ static struct snapshot *take_victim(const struct holdings *all, bool own, uid_t 
 	return victim ? victim : take_oldest_of_largest(all, true);
 }
 
+/* Returns the bytes of the oldest snapshots of an account that make up for so much, or of all. */
+static uint64_t removable(const struct holding *h, uint64_t over, bool also_kept)
+{
+	const struct snapshot *snapshot;
+	uint64_t bytes = 0;
+
+	for (int kept = 0; kept <= also_kept; kept++)
+		STAILQ_FOREACH (snapshot, &h->removable[kept], room)
+			bytes += bytes < over ? snapshot->claim.bytes.amount : 0;
+	return bytes;
+}
+
+/* Returns the bytes of all that take_victim() gives for an account that would exceed its share by so much. */
+static uint64_t removable_for(const struct holdings *all, uid_t owner, uint64_t over)
+{
+	const struct holding *own = find_holding(all, owner);
+	uint64_t bytes = own ? removable(own, over, false) : 0;
+
+	if (bytes < over)
+		return bytes;
+	for (const struct holding *h = all->list; h < all->list + all->n; h++)
+		bytes += h == own ? 0 : removable(h, h->over, true);
+	return bytes;
+}
+
 /*
- * Removes snapshots until there is room in the whole spool, or none is left that may be removed for this user, or as
- * many as may be removed at once.
+ * Removes snapshots until there is room in the whole spool, or as many as may be removed at once; none, if those that
+ * may be removed for this user do not suffice.
  */
 static bool make_room(struct spool *s, uid_t uid, uint64_t bytes)
 {
@@ -227,6 +263,7 @@ static bool make_room(struct spool *s, uid_t uid, uint64_t bytes)
 	uint64_t total = capacity(s, uid), over;
 	struct holdings all = { 0 };
 	struct snapshot *victim;
+	bool suffices;
 
 	if (missing(s, total, bytes))
 		spool_drop_shared_traces(s, missing(s, total, bytes));
@@ -235,7 +272,8 @@ static bool make_room(struct spool *s, uid_t uid, uint64_t bytes)
 	over = excess(s, uid, uid, total, bytes);
 	if (holdings_list(s, total, uid, NULL, &all) < 0)
 		return false;
-	for (unsigned n = 0; n < VICTIMS_MAX && missing(s, total, bytes); n++) {
+	suffices = removable_for(&all, owner, over) >= missing(s, total, bytes);
+	for (unsigned n = 0; suffices && n < VICTIMS_MAX && missing(s, total, bytes); n++) {
 		victim = take_victim(&all, over > 0, owner);
 		if (!victim)
 			break;
@@ -263,13 +301,19 @@ static int prepare_room(struct spool *s, uid_t uid, uint64_t bytes, struct spool
 	struct ledger *l = spool_options(s)->ledger;
 	bool leaving, room;
 	uint64_t total;
-	int rc = make_own_room(s, uid, bytes, &ret->limit);
 
-	if (rc == -EDQUOT)
+	if (!has_own_room(s, uid, bytes)) {
+		ret->limit = (struct ledger_refusal){ .kind = LEDGER_SPOOL,
+						      .limit = ledger_limit(l, uid, LEDGER_SPOOL),
+						      .used = ledger_used(l, uid, LEDGER_SPOOL),
+						      .wanted = bytes };
 		ledger_explain(&ret->limit, &ret->reason);
-	if (rc < 0)
-		return rc;
+		return -EDQUOT;
+	}
+	/* Of one who exceeds its own limit, and so its share, it removes the same ones first. */
 	room = make_room(s, uid, bytes);
+	if (room)
+		make_own_room(s, uid, bytes);
 	leaving = spool_leaving(s, -1u) > 0;
 	total = capacity(s, uid);
 	if (room && ledger_sum(l, LEDGER_SPOOL) + bytes <= total &&

@@ -4,7 +4,8 @@
  * within spool-max together, and spool-keep-free stays free. Room is made by removing snapshots that are ready or raw:
  * of a user who would have more than its share, its own; else of the user who exceeds its share by most, the oldest
  * first. A snapshot within its owner's share is never removed for another user. Snapshots that are kept are removed
- * only for another user, and where no other of a user beyond its share is left. On the loop's thread.
+ * only for another user, and where no other of a user beyond its share is left. A claim that is refused removes no
+ * snapshot, but perhaps traces of shared sinks. On the loop's thread.
  */
 #ifndef CSIGHT_DAEMON_SPOOL_ROOM_H
 #define CSIGHT_DAEMON_SPOOL_ROOM_H

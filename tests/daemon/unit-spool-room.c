@@ -66,7 +66,7 @@ static void begin(bool divided)
 /* Removals are done. */
 static void drain(void)
 {
-	for (int n = 0; n < 1000 && spool_leaving(spool, -1u); n++) {
+	for (int n = 0; n < 60000 && spool_leaving(spool, -1u); n++) {
 		event_base_loop(base, EVLOOP_NONBLOCK);
 		usleep(1000);
 	}
@@ -134,11 +134,11 @@ static void test_order(void)
 	CHECK_EQ(claim(BERT, 20, &c), 0);
 	CHECK_STR(removed, "a1");
 	CHECK_EQ(ledger_sum(ledger, LEDGER_SPOOL), 100);
-	/* With 70 more he would have more than his share: his own go, not hers, and then he is refused. */
+	/* With 70 more he would have more than his share: his own would go, not hers, and do not suffice. */
 	CHECK_EQ(claim(BERT, 70, &d), -EDQUOT);
-	CHECK_STR(removed, "a1 b1 b2");
+	CHECK_STR(removed, "a1");
 	CHECK_EQ(claim(BERT, 25, &d), 0);
-	CHECK_STR(removed, "a1 b1 b2");
+	CHECK_STR(removed, "a1 b1");
 	spool_room_return(&c);
 	spool_room_return(&d);
 	end();
@@ -222,6 +222,26 @@ static void test_own_limit(void)
 	CHECK_STR(removed, "c1");
 	spool_room_return(&c);
 	CHECK_EQ(claim(CARL, 31, &c), -EDQUOT);
+	CHECK_STR(removed, "c1");
+	end();
+}
+
+/* A claim that others leave no room for removes nothing, neither theirs nor what is over the user's own limit. */
+static void test_refused(void)
+{
+	struct spool_claim c = { 0 };
+
+	own_limit = 30;
+	begin(false);
+	add(CARL, "c1", 20, SNAPSHOT_READY);
+	add(ANNA, "a1", 75, SNAPSHOT_QUEUED);
+	add(BERT, "b1", 20, SNAPSHOT_READY);
+	/* 115 of 120. Without his own there is room for 25. */
+	CHECK_EQ(claim(CARL, 30, &c), -EDQUOT);
+	CHECK_STR(removed, "");
+	CHECK_EQ(claim(CARL, 25, &c), 0);
+	CHECK_STR(removed, "c1");
+	spool_room_return(&c);
 	end();
 }
 
@@ -317,9 +337,13 @@ static void test_many(void)
 	CHECK_EQ(gone, N / 3);
 	CHECK_EQ(ledger_used(ledger, CARL, LEDGER_SPOOL), N / 3);
 	spool_room_return(&c);
-	/* For more than his share, all that is his own goes first. */
+	/* For more than his share, all that is his own goes first, if that suffices. */
 	CHECK_EQ(claim_much(CARL, N, &d, &ns), -EDQUOT);
+	CHECK_EQ(gone, N / 3);
+	CHECK_EQ(claim_much(CARL, N / 3 * 2, &d, &ns), 0);
 	CHECK_EQ(gone, N / 3 * 2);
+	CHECK_EQ(ledger_used(ledger, CARL, LEDGER_SPOOL), N / 3 * 2);
+	spool_room_return(&d);
 	printf("# the claims took %" PRIu64 " us\n", ns / 1000);
 	CHECK(ns < 1000000000u);
 	end();
@@ -350,6 +374,7 @@ int main(void)
 	test_waiting();
 	test_pending();
 	test_own_limit();
+	test_refused();
 	test_kept();
 	test_kept_beyond();
 	test_many();
