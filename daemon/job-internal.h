@@ -26,6 +26,7 @@ struct job {
 	int fd; /* to the child */
 	struct event *event, *timer, *tick;
 	struct job_budget budget;
+	bool tables;      /* the child may have symbol tables, and keep them */
 	bool slow;        /* counts in n_slow, not in n_running */
 	bool closed;      /* the child has closed its end of fd */
 	bool child_ended; /* status is valid */

@@ -208,6 +208,10 @@ static void handle_event(struct job *job, struct decoder_event *e)
 	const char *opencsd;
 	int rc;
 
+	if ((e->type == DECODER_TABLE || e->type == DECODER_KEEP) && !job->tables) {
+		close_job(job, -EBADMSG);
+		return;
+	}
 	switch (e->type) {
 	case DECODER_IMAGE:
 		if (decode_images_ask(job->images, e) < 0)
@@ -329,7 +333,7 @@ static int start_child(struct job *job)
 				       .outputs = job_files_types,
 				       .output_fds = job->files.outputs,
 				       .n_outputs = JOB_OUTPUTS,
-				       .tables = j->o.settings->symbols_max > 0 && !is_of_kernel(job->snapshot),
+				       .tables = job->tables,
 				       .snapshot = job->files.info,
 				       .description = job->files.description >= 0 ? &job->files.description : NULL };
 	struct timeval limit = { (time_t)j->o.settings->job_timeout, 0 }, tick = { 0, TICK_MS * 1000 };
@@ -425,6 +429,7 @@ bool job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn)
 	job->began_ns = now_ns(CLOCK_MONOTONIC);
 	job->fd = -1;
 	job_files_init(&job->files);
+	job->tables = j->o.settings->symbols_max > 0 && !is_of_kernel(s);
 	job->prepare = (struct work){ run_prepare, prepare_ran };
 	job->finish = (struct work){ run_finish, finish_ran };
 	TAILQ_INSERT_TAIL(&j->running, job, link);
