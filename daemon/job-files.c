@@ -94,8 +94,14 @@ int job_files_keep(struct job_files *f)
 
 void job_files_drop(struct job_files *f)
 {
-	for (size_t n = 0; n < JOB_OUTPUTS && f->dir >= 0; n++)
-		unlinkat(f->dir, output_files[n], 0);
+	if (f->dir >= 0)
+		job_files_remove(f->dir);
+}
+
+void job_files_remove(int dir)
+{
+	for (size_t n = 0; n < JOB_OUTPUTS; n++)
+		unlinkat(dir, output_files[n], 0);
 }
 
 uint64_t job_files_size(const struct job_files *f)

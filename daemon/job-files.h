@@ -32,6 +32,9 @@ void job_files_close_input(struct job_files *f);
 int job_files_keep(struct job_files *f);
 void job_files_drop(struct job_files *f);
 
+/* Deletes the outputs in the directory of a snapshot, as parts of them are left if csightd was killed. */
+void job_files_remove(int dir);
+
 /* Returns the bytes of all files of the directory, or 0 if it is not open. */
 uint64_t job_files_size(const struct job_files *f);
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "daemon/directory-tree.h"
+#include "daemon/job-files.h"
 #include "daemon/spool-room.h"
 #include "daemon/spool.h"
 #include "lib/base/escape.h"
@@ -160,6 +161,8 @@ static void list_snapshot(struct spool *s, const char *id)
 		return;
 	}
 	load_state(dir, snapshot);
+	if (snapshot->state != SNAPSHOT_READY)
+		job_files_remove(dir);
 	directory_tree_size(dir, &snapshot->size);
 	snapshot->kept = faccessat(dir, SNAPSHOT_KEPT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	spool_room_record(s, snapshot->owner, snapshot->size, snapshot->state < SNAPSHOT_READY, &snapshot->claim);

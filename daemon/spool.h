@@ -31,7 +31,7 @@ struct spool_options {
 
 /*
  * Opens or makes the directory, removes incomplete snapshots and lists the others. A snapshot whose decode has not
- * ended is listed as queued. -EBUSY: another daemon uses the directory.
+ * ended is listed as queued, and what that has written is removed. -EBUSY: another daemon uses the directory.
  */
 int spool_new(const struct spool_options *options, struct spool **ret);
 struct spool *spool_free(struct spool *s);
