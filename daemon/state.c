@@ -417,8 +417,8 @@ static void restore(struct state *s, json_object *list)
 }
 
 /*
- * Reads the file and restores its targets. If memory or descriptors are short, the file stays as it is, and csightd
- * does not start.
+ * Reads the file and restores what it has, its targets if the settings allow it. If memory or descriptors are short,
+ * the file stays as it is, and csightd does not start.
  */
 static int load(struct state *s)
 {
@@ -446,14 +446,18 @@ static int load(struct state *s)
 	if (n_past)
 		log_info("%zu targets of an earlier boot are forgotten", n_past);
 	standing_wire_restore(s->o.standing, s->o.audit, standing, list != NULL);
-	restore(s, list);
+	if (strcmp(s->o.settings->restore, "yes") == 0)
+		restore(s, list);
+	else if (json_array_size(list))
+		log_notice("%zu targets of an earlier csightd are forgotten, with their triggers (restore = no)",
+			   json_array_size(list));
 	return 0;
 }
 
 int state_new(const struct state_options *options, struct state **ret)
 {
 	struct state *s = calloc(1, sizeof(*s));
-	int rc = 0;
+	int rc;
 
 	if (!s)
 		return -ENOMEM;
@@ -466,8 +470,7 @@ int state_new(const struct state_options *options, struct state **ret)
 		free(s);
 		return -ENOMEM;
 	}
-	if (strcmp(options->settings->restore, "yes") == 0)
-		rc = load(s);
+	rc = load(s);
 	if (rc < 0) {
 		state_free(s);
 		return rc;

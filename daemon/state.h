@@ -33,7 +33,10 @@ struct state_options {
 	struct audit *audit;
 };
 
-/* Restores what an earlier daemon stored, unless the settings forbid it. A damaged file is logged and renamed. */
+/*
+ * Restores what an earlier daemon stored, without the targets if the settings forbid it. A damaged file is logged and
+ * renamed.
+ */
 int state_new(const struct state_options *options, struct state **ret);
 
 /* True if a target of an earlier daemon, whose process runs, is not one of this daemon yet. */
