@@ -392,9 +392,9 @@ static int await_target(struct state *s, json_object *o, const struct state_entr
 
 static void restore(struct state *s, json_object *list)
 {
-	size_t n_bad = 0;
+	size_t n = json_array_size(list), most = s->o.settings->targets_max, n_bad = 0;
 
-	for (size_t i = 0; i < json_array_size(list) && i < s->o.settings->targets_max; i++) {
+	for (size_t i = 0; i < MIN(n, most); i++) {
 		json_object *o = json_object_array_get_idx(list, i);
 		struct state_entry e;
 		int rc = state_file_parse(o, &e);
@@ -411,6 +411,9 @@ static void restore(struct state *s, json_object *list)
 			log_warning("process %d (%s) of uid %u is no target any more: %s", (int)e.pid, esc(e.name),
 				    e.uid, strerror(-rc));
 	}
+	if (n > most)
+		log_warning("%zu targets in %s/%s are forgotten: targets-max is %zu", n - most, spool_path(s->o.spool),
+			    STATE_FILE, most);
 	if (n_bad)
 		log_warning("%zu targets in %s/%s were ignored: they are not valid", n_bad, spool_path(s->o.spool),
 			    STATE_FILE);
