@@ -32,7 +32,7 @@
  *             after its exception return        leave its handler; then:
  *             where the program was             leave the system call, if any
  *             after a trampoline                leave the handler
- *             _start, after a system call       exec: leave all frames, begin a segment
+ *             a program's entry, after a call   exec: leave all frames, begin a segment
  *             where a handler interrupted       leave the handler
  *             start of a function, or no symbol enter it as a handler
  *             elsewhere                         return_without_frame()
@@ -457,7 +457,7 @@ static int leave_kernel(struct calls *c)
 /* Returns true if exec replaced the program. */
 static bool is_new_program(const struct calls *c, uint64_t addr)
 {
-	return c->system_call && addr == c->here.region->start && strcmp(c->here.region->name, "_start") == 0;
+	return c->system_call && region_is_entry(c->here.region, addr);
 }
 
 static int begin_program(struct calls *c)

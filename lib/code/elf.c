@@ -61,7 +61,8 @@ static int parse_header(const uint8_t *bytes, size_t size, GElf_Ehdr *ret, struc
 	*ret_identity = (struct elf_identity){ .bits = ret->e_ident[EI_CLASS] == ELFCLASS32 ? 32 : 64,
 					       .big_endian = ret->e_ident[EI_DATA] == ELFDATA2MSB,
 					       .type = ret->e_type,
-					       .machine = ret->e_machine };
+					       .machine = ret->e_machine,
+					       .entry = ret->e_entry & ~(uint64_t)(ret->e_machine == EM_ARM ? 1 : 0) };
 	return 0;
 }
 

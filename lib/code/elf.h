@@ -53,6 +53,7 @@ struct elf_identity {
 	unsigned bits; /* 32 or 64 */
 	bool big_endian;
 	uint16_t type, machine;
+	uint64_t entry; /* address where the program begins, of an Arm one without the Thumb bit; 0: none */
 };
 
 struct elf_segment {

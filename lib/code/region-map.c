@@ -596,6 +596,13 @@ bool region_is_landing(const struct region *region, uint64_t addr)
 	return e->unwind && unwind_is_landing(e->unwind, addr - region->start + region->offset);
 }
 
+bool region_is_entry(const struct region *region, uint64_t addr)
+{
+	const struct region_entry *e = entry_of(region);
+
+	return e->unwind && unwind_is_entry(e->unwind, addr - region->start + region->offset);
+}
+
 const struct region_hit *region_map_recent(const struct region_map *m)
 {
 	return m->recent;

@@ -145,12 +145,14 @@ int region_map_seal(struct region_map *m);
 void region_map_extent(const struct region_map *m, uint64_t addr, uint64_t *ret_start, uint64_t *ret_end);
 
 /*
- * As unwind_moves_stack(), unwind_block_loads_stack(), unwind_handler() and unwind_is_landing() (lib/code/unwind.h),
- * for a region and by addresses in memory. Without unwind information they return false and -ENOENT.
+ * As unwind_moves_stack(), unwind_block_loads_stack(), unwind_handler(), unwind_is_landing() and unwind_is_entry()
+ * (lib/code/unwind.h), for a region and by addresses in memory. Without unwind information they return false and
+ * -ENOENT.
  */
 bool region_moves_stack(const struct region *region, uint64_t branch);
 bool region_loads_stack(const struct region *region, uint64_t addr);
 int region_handler(const struct region *region, uint64_t return_address, uint64_t *ret);
 bool region_is_landing(const struct region *region, uint64_t addr);
+bool region_is_entry(const struct region *region, uint64_t addr);
 
 #endif

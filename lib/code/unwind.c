@@ -56,6 +56,7 @@ struct unwind {
 	struct bytes *bytes;
 	bool a64;        /* the code is A64; other code is not examined */
 	unsigned bits;   /* of an address */
+	uint64_t entry;  /* where the program begins; UINT64_MAX: nowhere */
 	uint64_t header; /* address of .eh_frame_hdr; 0: none */
 	uint32_t records;
 	uint64_t arm_index; /* address of .ARM.exidx; 0: none */
@@ -89,6 +90,7 @@ static void read_frame_header(struct unwind *u, uint64_t address)
 static int unwind_read_headers(struct unwind *u, int fd)
 {
 	const struct elf_segment *table;
+	uint64_t entry, left;
 	uint16_t machine;
 	int rc = elf_open(fd, &u->elf);
 
@@ -101,6 +103,9 @@ static int unwind_read_headers(struct unwind *u, int fd)
 	u->a64 = machine == ELF_MACHINE_AARCH64 && u->bits == 64;
 	if (!u->a64 && (machine != ELF_MACHINE_ARM || u->bits != 32))
 		return -EBADMSG;
+	entry = elf_identity(u->elf)->entry;
+	if (!entry || elf_offset(u->elf, entry, &u->entry, &left) < 0)
+		u->entry = UINT64_MAX;
 	table = elf_segment(u->elf, ELF_SEGMENT_UNWIND);
 	if (table)
 		read_frame_header(u, table->address);
@@ -587,6 +592,11 @@ bool unwind_is_landing(struct unwind *u, uint64_t at)
 	is = is_landing(u, at);
 	pthread_mutex_unlock(&u->lock);
 	return is;
+}
+
+bool unwind_is_entry(const struct unwind *u, uint64_t at)
+{
+	return at == u->entry;
 }
 
 bool unwind_block_moves_stack(struct unwind *u, uint64_t at)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How the code of an Arm ELF file leaves functions other than by a return: the landing pads of exceptions (.eh_frame or
- * .ARM.exidx, and the tables of call sites; OCaml's trap frames, from the code), and which code saves the stack pointer
- * or sets it to a saved one. The code of 32-bit files is not examined: of them only the landing pads are known. All
- * positions are file offsets. Files are hostile. Any thread may call.
+ * .ARM.exidx, and the tables of call sites; OCaml's trap frames, from the code), which code saves the stack pointer or
+ * sets it to a saved one, and where the program begins. The code of 32-bit files is not examined: of them only the
+ * landing pads and the entry are known. All positions are file offsets. Files are hostile. Any thread may call.
  */
 #ifndef CSIGHT_CODE_UNWIND_H
 #define CSIGHT_CODE_UNWIND_H
@@ -46,5 +46,8 @@ int unwind_handler(struct unwind *u, uint64_t start, uint64_t end, uint64_t at, 
 
 /* Returns whether a table of call sites has `at` as a landing pad. */
 bool unwind_is_landing(struct unwind *u, uint64_t at);
+
+/* Returns whether the file is a program, or the interpreter of programs, that begins at `at`. */
+bool unwind_is_entry(const struct unwind *u, uint64_t at);
 
 #endif

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* lib/calls: elements written by hand, and the events expected from them. */
+#include <sys/mman.h>
+
+#include "lib/base/io.h"
+#include "lib/code/unwind.h"
 #include "tests/calls/elements.h"
+#include "tests/code/dwarfgen.h"
 
 static void test_nested(void)
 {
@@ -28,20 +33,52 @@ static void test_nested(void)
 	CHECK_EQ(counts.last, 2000);
 }
 
-/* A program that exec replaces by another. */
+/* Makes the file of tests/code/dwarfgen.h, a program that begins at LINKER_ENTRY. */
+static int make_file(void)
+{
+	int fd = memfd_create("elf", MFD_CLOEXEC);
+	struct buf sections[DWARF_SECTIONS] = { 0 };
+	_cleanup_buf_ struct buf b = { 0 };
+
+	dwarfgen_sections(sections, 5);
+	dwarfgen_elf(&b, sections);
+	((Elf64_Ehdr *)(void *)b.data)->e_entry = DWARF_TEXT + LINKER_ENTRY - LINKER;
+	CHECK_EQ(io_write(fd, b.data, b.size), 0);
+	for (int i = 0; i < DWARF_SECTIONS; i++)
+		buf_done(&sections[i]);
+	return fd;
+}
+
+/* Maps a dynamic linker, which has no symbols. */
+static struct unwind *map_linker(int fd)
+{
+	struct region_mapping m = {
+		.addr = LINKER, .len = DWARF_TEXT_SIZE, .offset = DWARF_TEXT_OFFSET, .path = "/lib/ld.so"
+	};
+
+	CHECK_EQ(unwind_open(fd, &m.unwind), 0);
+	CHECK_EQ(region_map_add(regions, &m), 0);
+	return m.unwind;
+}
+
+/* A program that exec replaces by a dynamic one. */
 static void test_exec(void)
 {
+	_cleanup_close_ int fd = make_file();
+	struct unwind *linker;
+
 	begin();
+	linker = map_linker(fd);
 	run(MAIN, 1);
 	bl(MAIN + 4);
 	run(F, 1);
 	exception(SYSCALL, F + 4);
+	run(LINKER_ENTRY, 1);
+	br(LINKER_ENTRY + 4);
 	run(START, 1);
-	bl(START + 4);
-	ret(MAIN);
-	run(START + 8, 1);
-	end(0, "segment inferred:main( f( syscall( ) )end )end segment inferred:_start( main( ) )end");
+	end(0, "segment inferred:main( f( syscall( ) )end )end segment inferred:[ld.so]( tail:_start( )end )end");
 	CHECK_EQ(counts.signals, 0);
+	unwind_free(linker);
 }
 
 static void eret(uint64_t at)
