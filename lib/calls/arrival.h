@@ -5,10 +5,10 @@
 
 #include "lib/calls/calls-private.h"
 
-/* Pushes the function that control is in; if DEPTH_MAX frames are open, emits a gap and begins a segment. */
+/* Pushes the function that control is in; if DEPTH_MAX functions are open, emits a gap and begins a segment. */
 static inline int arrival_push(struct calls *c, enum call_kind kind, enum anchor anchor, uint64_t address)
 {
-	if (__builtin_expect(c->depth + c->n_callers >= DEPTH_MAX, 0)) {
+	if (__builtin_expect(c->depth && calls_open(calls_top(c)) >= DEPTH_MAX, 0)) {
 		int rc = calls_gap(c, GAP_DEPTH);
 
 		return rc < 0 ? rc : calls_segment(c);

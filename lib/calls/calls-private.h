@@ -48,6 +48,7 @@ struct calls_frame {
 	bool overwritten;
 	bool folded;       /* tail calls replace one another in the first function of the chain */
 	uint8_t n_callers; /* functions that tail called the present one, directly or not; the last of c->callers */
+	uint32_t below;    /* number of functions open below the present one, with tail callers and inlined functions */
 };
 
 /* A return address at which a function has saved the stack pointer, such as setjmp: a jump there may restore it. */
@@ -159,6 +160,12 @@ static inline bool calls_in_syscall(const struct calls *c)
 	return c->depth && c->stack[c->depth - 1].function->kind == REGION_SYSCALL;
 }
 
+/* Returns the number of functions open up to a frame, with tail callers and inlined functions. */
+static inline uint32_t calls_open(const struct calls_frame *f)
+{
+	return f->below + 1 + (f->inlined ? f->inlined->depth : 0);
+}
+
 /* Marks the depth as certain. */
 int calls_set_certain(struct calls *c);
 
@@ -184,6 +191,7 @@ static inline int calls_push(struct calls *c, enum call_event_type type, enum ca
 
 	if (rc < 0)
 		return rc;
+	frame.below = c->depth ? calls_open(calls_top(c)) : 0;
 	c->stack[c->depth++] = frame;
 	c->counts.deepest = (uint32_t)MAX(c->counts.deepest, c->depth);
 	if (type == CALL_EVENT_ROOT && frame.root)

@@ -97,7 +97,7 @@ enum gap_kind {
 	GAP_NO_IMAGE,    /* the code is unavailable */
 	GAP_BAD_IMAGE,   /* the code is not what ran, or the trace is garbled */
 	GAP_PAUSED,      /* tracing was off: a freeze, a filter */
-	GAP_DEPTH,       /* more frames than DEPTH_MAX */
+	GAP_DEPTH,       /* more open functions than DEPTH_MAX */
 	GAP_TRUNCATED,   /* the sink was full, unavailable, or failed */
 	GAP_LOST,        /* records that locate the trace were lost */
 	GAP_OVERWRITTEN, /* the ring wrapped before the trace was copied */

@@ -72,6 +72,7 @@ int calls_push_callee(struct calls *c, enum call_kind kind, const struct region 
 		return rc;
 	c->callers[c->n_callers++] = (struct tail_caller){ f->function, f->inlined, f->root };
 	f->n_callers++;
+	f->below = calls_open(f);
 	f->function = function;
 	f->inlined = inlined;
 	f->root = NULL;
@@ -89,6 +90,7 @@ int calls_pop_callee(struct calls *c, enum leave_kind kind)
 	f->function = caller->function;
 	f->inlined = caller->inlined;
 	f->root = caller->root;
+	f->below -= calls_open(f) - f->below;
 	return rc;
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 check_PROGRAMS += tests/calls/unit-calls tests/calls/unit-tails tests/calls/stacks
 tests_calls_unit_calls_SOURCES = tests/calls/unit-calls.c tests/calls/elements.h
-tests_calls_unit_calls_LDADD = lib/calls/libcalls.la
+tests_calls_unit_calls_LDADD = lib/store/libstore.la lib/calls/libcalls.la
 tests_calls_unit_tails_SOURCES = tests/calls/unit-tails.c tests/calls/elements.h
 tests_calls_unit_tails_LDADD = lib/calls/libcalls.la
 tests_calls_stacks_SOURCES = tests/calls/stacks.c tests/calls/stacks-truth.c tests/calls/stacks.h tests/emu/truth.h

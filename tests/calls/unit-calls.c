@@ -3,7 +3,9 @@
 #include <sys/mman.h>
 
 #include "lib/base/io.h"
+#include "lib/code/inlines.h"
 #include "lib/code/unwind.h"
+#include "lib/store/store.h"
 #include "tests/calls/elements.h"
 #include "tests/code/dwarfgen.h"
 
@@ -627,6 +629,59 @@ static void test_too_deep(void)
 	end(0, "");
 }
 
+/*
+ * Begins a program whose functions have others inlined in them (tests/code/dwarfgen.h), from OUTER on. fd is its file,
+ * the caller frees the result.
+ */
+static struct inlines *begin_inlined(int fd, const struct calls_sink *sink)
+{
+	const struct symbol list[] = { { DWARF_TEXT_OFFSET, DWARF_TEXT_OFFSET + 0x100, "outer" },
+				       { DWARF_TEXT_OFFSET + 0x100, DWARF_TEXT_OFFSET + 0x140, "next" } };
+	struct region_mapping m = {
+		.addr = OUTER, .len = DWARF_TEXT_SIZE, .offset = DWARF_TEXT_OFFSET, .path = "/bin/inlined"
+	};
+
+	begin();
+	symbols_free(symbols);
+	CHECK_EQ(inlines_load(fd, -1, &m.inlines), 0);
+	CHECK_EQ(symbols_from_list(list, ELEMENTS(list), &symbols), 0);
+	m.symbols = symbols;
+	region_map_free(regions);
+	region_map_new(&regions);
+	region_map_enable_inlined(regions);
+	region_map_add(regions, &m);
+	calls_free(calls);
+	calls_new(regions, sink, &calls);
+	return m.inlines;
+}
+
+/* Inlined functions count as well: a store accepts what is emitted. */
+static void test_too_deep_inlined(void)
+{
+	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
+	_cleanup_close_ int fd = make_file(), store = memfd_create("store", MFD_CLOEXEC);
+	struct store_thread_sink to = { 0 };
+	struct calls_sink sink;
+	struct inlines *inlines;
+
+	CHECK_EQ(store_create(store, &(struct store_meta){ .program = "inlined" }, &w), 0);
+	CHECK_EQ(store_thread_add(w, 1, "thread", &to.thread), 0);
+	to.writer = w;
+	sink = store_sink(&to);
+	inlines = begin_inlined(fd, &sink);
+	for (uint64_t i = 0; i < 70000; i++) {
+		run(OUTER, 10);
+		bl(OUTER + 0x28); /* in an inlined function of an inlined function */
+		if (i % 1000 == 0)
+			timestamp(1 + i);
+	}
+	end(0, "");
+	CHECK_EQ(counts.gaps, 3);
+	CHECK_EQ(store_thread_end(w, to.thread, NULL), 0);
+	CHECK_EQ(store_finish(w), 0);
+	inlines_free(inlines);
+}
+
 static uint64_t times[64];
 static size_t n_times;
 
@@ -994,6 +1049,7 @@ static void test_all(void)
 	test_longjmp();
 	test_gaps();
 	test_too_deep();
+	test_too_deep_inlined();
 	test_times();
 	test_cycles();
 	test_cycles_of_call();
