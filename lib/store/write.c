@@ -6,6 +6,7 @@
 
 enum {
 	ROOTS_MAX = 1 << 20,
+	SEGMENT_ROOTS_MAX = STORE_DEPTH_MAX / 2 - 1024, /* leaves readers room for the frames of lib/calls above them */
 	SEGMENTS_MAX = 2 << 20,
 	EVENT_MAX = 4096, /* bytes of one event at most; a move with 255 enters needs the most */
 };
@@ -452,8 +453,8 @@ _apart_ static int write_root(struct store_writer *w, struct writer_thread *t, c
 
 	if (!s || t->depth || t->after_gap)
 		return -EINVAL;
-	/* No program has so many: further roots begin where they are found. */
-	if (t->n_roots >= ROOTS_MAX)
+	/* Further roots begin where they are found. */
+	if (t->n_roots >= ROOTS_MAX || s->n_roots >= SEGMENT_ROOTS_MAX)
 		return write_enter(w, t, e);
 	rc = numbering_frame(w, e->function, e->inlined, &f);
 	if (rc == 0)

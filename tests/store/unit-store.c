@@ -607,6 +607,39 @@ static void test_far(void)
 	CHECK_EQ(store_iter_next(it, &e), 0);
 }
 
+/* Returns from a recursion that is deeper than a reader's stack, and that began before the trace. */
+static void test_many_roots(void)
+{
+	enum { RETURNS = 140000 };
+	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	_cleanup_(store_closep) struct store *s = NULL;
+	_cleanup_close_ int fd = memfd_create("store", MFD_CLOEXEC);
+	struct call_event enter = { CALL_EVENT_ENTER, CALL_INFERRED, 1, 1, 0, &functions[0] };
+	struct call_event leave = { CALL_EVENT_LEAVE, LEAVE_RETURN, 1, 1, 0, NULL };
+	struct store_event e;
+	uint32_t thread, enters = 0, n = 0;
+	bool failed = false;
+
+	make_functions();
+	CHECK_EQ(store_create(fd, &(struct store_meta){ .pid = 1 }, &w), 0);
+	CHECK_EQ(store_thread_add(w, 1, "", &thread), 0);
+	CHECK_EQ(store_event(w, thread, &(struct call_event){ CALL_EVENT_SEGMENT, 0, 1, 1, 0, NULL }), 0);
+	for (int i = 0; i <= RETURNS; i++) {
+		failed = failed || store_event(w, thread, &enter) < 0 || store_event(w, thread, &leave) < 0;
+		enter.type = CALL_EVENT_ROOT;
+		enter.time = ++leave.time;
+	}
+	CHECK(!failed);
+	CHECK_EQ(store_thread_end(w, thread, NULL), 0);
+	CHECK_EQ(store_finish(w), 0);
+	CHECK_EQ(store_open(fd, &s), 0);
+	CHECK_EQ(s ? store_iter_new(s, 0, &it) : -1, 0);
+	for (; it && store_iter_next(it, &e) == 1; n++)
+		enters += e.type == STORE_ENTER;
+	CHECK(enters == RETURNS + 1 && n == 2 * enters);
+}
+
 /* csightd empties the store of a snapshot that it removes, while a reader has it open. */
 static void test_emptied(void)
 {
@@ -679,6 +712,7 @@ static void test_rename(void)
 int main(void)
 {
 	test_far();
+	test_many_roots();
 	test_classes();
 	test_round_trip(1, 0, 0);
 	test_round_trip(3, 100000, 3);
