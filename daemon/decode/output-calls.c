@@ -392,6 +392,12 @@ static int calls_output_end(struct output *o, const struct stream *s)
 	c->counts.switches += n->switches;
 	c->counts.uncertain += n->uncertain;
 	c->counts.gaps += n->gaps;
+	if (store_thread_is_cut(c->writer, t->to.thread))
+		input_warn(
+		    c->input,
+		    "thread %u: its trace has more gaps and switches of stacks than can be stored; what follows is "
+		    "left out",
+		    t->tid);
 	rc = store_thread_end(c->writer, t->to.thread, n);
 	free_thread(c, s->number);
 	return rc;

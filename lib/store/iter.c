@@ -285,6 +285,8 @@ static int decode_gap(struct store_iter *it, uint64_t kind, struct store_event *
 	ret->until = it->time;
 	if (it->segments < it->thread->n_segments)
 		ret->until = MAX(it->time, it->store->segments[it->thread->first_segment + it->segments].time);
+	else if (it->next_block == it->thread->n_blocks && !rd_left(&it->r))
+		ret->until = MAX(it->time, it->thread->shown.last);
 	return 1;
 }
 

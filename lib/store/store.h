@@ -60,6 +60,9 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 /* Ends a thread; counts may be NULL. */
 int store_thread_end(struct store_writer *w, uint32_t thread, const struct calls_counts *counts);
 
+/* True if the thread had too many segments: what follows is left out, behind a gap (GAP_TRUNCATED). */
+bool store_thread_is_cut(const struct store_writer *w, uint32_t thread);
+
 /* Records how the process ended, and in which thread (0: unknown): META "ended", "ended_thread". */
 void store_set_ending(struct store_writer *w, const char *text, uint32_t tid);
 

@@ -471,19 +471,32 @@ _apart_ static int write_root(struct store_writer *w, struct writer_thread *t, c
 	return frame_push(w, t, &f);
 }
 
-_apart_ static int begin_segment(struct writer_thread *t, const struct call_event *e)
+static int write_gap(struct writer_thread *t, const struct call_event *e, enum gap_kind kind)
 {
-	int rc;
-
 	if (t->depth)
 		return -EINVAL;
-	if (t->n_segments >= SEGMENTS_MAX)
-		return -EFBIG;
-	rc = array_reserve(t->segments, t->n_segments, &t->cap_segments);
+	t->gaps++;
+	t->after_gap = true;
+	t->gap_kind = (uint8_t)(kind % STORE_GAP_KINDS);
+	t->gaps_of[t->gap_kind].n++;
+	put_event_with(t, e, CODE_NOTE, (uint64_t)kind << 1);
+	return 0;
+}
+
+_apart_ static int begin_segment(struct writer_thread *t, const struct call_event *e)
+{
+	int rc = array_reserve(t->segments, t->n_segments, &t->cap_segments);
+
 	if (rc < 0)
 		return rc;
+	if (t->depth)
+		return -EINVAL;
 	/* What preceded the segment was a gap, or nothing. */
 	t->gaps_of[t->gap_kind].ns += t->gaps ? e->time - t->last : 0;
+	if (t->n_segments >= SEGMENTS_MAX) {
+		t->cut = true;
+		return write_gap(t, e, GAP_TRUNCATED);
+	}
 	t->segments[t->n_segments++] =
 	    (struct writer_segment){ e->time, e->instructions, t->waited, (uint32_t)t->n_roots };
 	t->after_gap = false;
@@ -563,6 +576,10 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 
 	if (!t || t->ended || e->time < t->time || e->instructions < t->instructions)
 		return -EINVAL;
+	if (t->cut) {
+		t->last = e->time;
+		return 0;
+	}
 	add_self(w, t, e);
 	/* A time step that does not fit beside a code needs a new block, which has its time in full. */
 	if (t->block_events && (e->time - t->time) >> (64 - CODE_BITS)) {
@@ -595,13 +612,7 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 		rc = write_root(w, t, e);
 		break;
 	case CALL_EVENT_GAP:
-		if (t->depth)
-			return -EINVAL;
-		t->gaps++;
-		t->after_gap = true;
-		t->gap_kind = e->kind % STORE_GAP_KINDS;
-		t->gaps_of[t->gap_kind].n++;
-		put_event_with(t, e, CODE_NOTE, (uint64_t)e->kind << 1);
+		rc = write_gap(t, e, e->kind);
 		break;
 	case CALL_EVENT_MARK:
 		if (e->kind == MARK_WAS_UNCERTAIN && t->n_segments)
@@ -639,6 +650,8 @@ int store_thread_end(struct store_writer *w, uint32_t thread, const struct calls
 
 	if (!t || t->ended || t->depth)
 		return -EINVAL;
+	if (t->cut)
+		t->gaps_of[t->gap_kind].ns += t->last - t->time;
 	rc = end_block(w, t);
 	for (size_t i = 0; rc == 0 && i < MIN(t->n_uses, w->n_functions); i++)
 		rc = end_inlined_call(&w->functions[i], t, &t->uses[i]);
@@ -649,4 +662,9 @@ int store_thread_end(struct store_writer *w, uint32_t thread, const struct calls
 	t->ended = true;
 	thread_release(t);
 	return rc;
+}
+
+bool store_thread_is_cut(const struct store_writer *w, uint32_t thread)
+{
+	return w->threads[thread]->cut;
 }

@@ -82,6 +82,8 @@ struct writer_notes;
 struct writer_thread {
 	uint32_t index, tid, name;
 	bool ended;
+	bool cut; /* it has SEGMENTS_MAX segments, and what follows is left out; only the time of the last event is kept
+		   */
 	uint64_t first, last, events, slices, gaps, instructions, unexplained, bound;
 	uint64_t waited; /* time so far in which the thread did not run */
 	uint32_t deepest;

@@ -640,6 +640,41 @@ static void test_many_roots(void)
 	CHECK(enters == RETURNS + 1 && n == 2 * enters);
 }
 
+/* A thread whose tracing stops and starts more often than a store holds ends with a gap. */
+static void test_many_segments(void)
+{
+	enum { SEGMENTS = 2 << 20 };
+	_cleanup_(store_writer_freep) struct store_writer *w = NULL;
+	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
+	_cleanup_(store_closep) struct store *s = NULL;
+	_cleanup_close_ int fd = memfd_create("store", MFD_CLOEXEC);
+	struct call_event begin = { CALL_EVENT_SEGMENT, 0, 1, 1, 0, NULL };
+	struct call_event gap = { CALL_EVENT_GAP, GAP_PAUSED, 2, 1, 0, NULL };
+	struct store_event e = { 0 };
+	uint32_t thread, n = 0;
+	bool failed = false;
+
+	CHECK_EQ(store_create(fd, &(struct store_meta){ .pid = 1 }, &w), 0);
+	CHECK_EQ(store_thread_add(w, 1, "", &thread), 0);
+	for (int i = 0; i < SEGMENTS + 10; i++) {
+		failed = failed || store_thread_is_cut(w, thread) != (i > SEGMENTS) ||
+			 store_event(w, thread, &begin) < 0 || store_event(w, thread, &gap) < 0;
+		begin.time += 2;
+		gap.time += 2;
+	}
+	CHECK(!failed);
+	CHECK_EQ(store_thread_end(w, thread, NULL), 0);
+	CHECK_EQ(store_finish(w), 0);
+	CHECK_EQ(store_open(fd, &s), 0);
+	CHECK_EQ(s ? store_iter_new(s, 0, &it) : -1, 0);
+	for (; it && store_iter_next(it, &e) == 1; n++)
+		;
+	CHECK_EQ(n, SEGMENTS + 1);
+	CHECK(e.type == STORE_GAP && e.kind == GAP_TRUNCATED && e.time == 1 + 2 * SEGMENTS &&
+	      e.until == 2 + 2 * (SEGMENTS + 9));
+	CHECK_EQ(s ? store_thread(s, 0)->gaps_of[GAP_TRUNCATED].ns : 0, 19);
+}
+
 /* csightd empties the store of a snapshot that it removes, while a reader has it open. */
 static void test_emptied(void)
 {
@@ -713,6 +748,7 @@ int main(void)
 {
 	test_far();
 	test_many_roots();
+	test_many_segments();
 	test_classes();
 	test_round_trip(1, 0, 0);
 	test_round_trip(3, 100000, 3);
