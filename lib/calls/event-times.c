@@ -330,6 +330,7 @@ static void learn_pace(uint64_t *pace, uint64_t n, uint64_t length)
 static int emit_pending_guessed(struct event_times *s, uint64_t pos)
 {
 	s->guessed = true;
+	end_places(s, pos);
 	return emit_pending(s, pos, add_saturating(s->time, run_time(s, pos - s->pos)),
 			    s->exact && s->started ? 0 : UINT64_MAX);
 }
@@ -463,6 +464,15 @@ bool event_times_extend_call(struct event_times *s, uint64_t pos, const struct i
 	return true;
 }
 
+/* Removes items from the end. */
+static void keep_items(struct event_times *s, uint32_t n)
+{
+	s->n = n;
+	s->n_counted = MIN(s->n_counted, n);
+	for (size_t i = s->n_places; i-- > 0 && s->places[i].n > n;)
+		s->places[i].n = n;
+}
+
 bool event_times_cancel_leave(struct event_times *s, const struct inlined *left)
 {
 	struct pending_event *item = s->n > s->committed ? &s->items[s->n - 1] : NULL;
@@ -470,10 +480,8 @@ bool event_times_cancel_leave(struct event_times *s, const struct inlined *left)
 	if (!item || !is_last_leave(item, left))
 		return false;
 	s->events--;
-	if (item->type == CALL_EVENT_MOVE && --item->left)
-		return true;
-	s->n--;
-	s->n_counted = MIN(s->n_counted, s->n);
+	if (item->type != CALL_EVENT_MOVE || !--item->left)
+		keep_items(s, s->n - 1);
 	return true;
 }
 
@@ -489,8 +497,7 @@ bool event_times_begin_call(struct event_times *s, const struct inlined *to)
 		return false;
 	item->kind = CALL_INLINED;
 	s->events -= left;
-	s->n = n;
-	s->n_counted = MIN(s->n_counted, n);
+	keep_items(s, n);
 	return true;
 }
 

@@ -45,9 +45,16 @@ enum {
 #define TRAMP_EXIT (KERNEL + 0x1f00)
 
 static char log_text[1 << 16];
-static uint64_t log_last;
+static uint64_t log_last, log_instructions;
 static int log_depth;
-static bool log_bad; /* time decreased, or a leave without an enter */
+static bool log_bad; /* time or instructions decreased, or a leave without an enter */
+
+static void check_order(const struct call_event *e)
+{
+	log_bad = log_bad || e->time < log_last || e->instructions < log_instructions;
+	log_last = e->time;
+	log_instructions = e->instructions;
+}
 
 static int on_event(void *user, const struct call_event *e)
 {
@@ -56,8 +63,7 @@ static int on_event(void *user, const struct call_event *e)
 	char *to = log_text + at;
 	size_t size = sizeof(log_text) - at;
 
-	log_bad = log_bad || e->time < log_last;
-	log_last = e->time;
+	check_order(e);
 	switch (e->type) {
 	case CALL_EVENT_SEGMENT:
 		log_bad = log_bad || log_depth;
@@ -213,7 +219,7 @@ static void begin(void)
 	calls_new(regions, &sink, &calls);
 	batch_begin();
 	log_text[0] = 0;
-	log_last = 0;
+	log_last = log_instructions = 0;
 	log_depth = 0;
 	log_bad = false;
 }

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "lib/base/io.h"
+#include "lib/calls/event-times.h"
 #include "lib/code/inlines.h"
 #include "lib/code/unwind.h"
 #include "lib/store/store.h"
@@ -687,6 +688,7 @@ static size_t n_times;
 
 static int on_time(void *user, const struct call_event *e)
 {
+	check_order(e);
 	if (n_times < ELEMENTS(times))
 		times[n_times++] = e->time;
 	return 0;
@@ -954,6 +956,50 @@ static void test_pauses(void)
 	CHECK_EQ(times[12], 8000);
 }
 
+/* A pause behind a return of an inlined function that turns out not to have returned. */
+static void test_pause_in_inlined(void)
+{
+	static const struct calls_sink sink = { on_event, NULL };
+	_cleanup_close_ int fd = make_file();
+	struct inlines *inlines = begin_inlined(fd, &sink);
+
+	calls_set_pauses(calls, find_pause, NULL);
+	timestamp(1000);
+	run(OUTER + 0x30, 12); /* in middle, which also has 0x80 */
+	run(OUTER + 0x60, 1);
+	exception(FAULT, OUTER + 0x64);
+	run(OUTER + 0x64, 7);
+	run(OUTER + 0x80, 2);
+	bl(OUTER + 0x88);
+	ret(OUTER + 0x100);
+	run(OUTER + 0x8c, 1);
+	timestamp(1950);
+	end(0, "segment inferred:outer( inferred:middle( preempted( ) next( ) )end )end");
+	inlines_free(inlines);
+}
+
+/* So much follows a pause without a timestamp that its times are guessed. */
+static void test_pause_before_guess(void)
+{
+	begin_times();
+	calls_set_pauses(calls, find_pause, NULL);
+	timestamp(1000);
+	run(MAIN, 1);
+	for (int i = 0; i < 40; i++)
+		range(MAIN + 4, 32, INSTR_BR, SUB_NONE, true);
+	timestamp(1001);
+	bl(MAIN + 4);
+	run(F, 1);
+	exception(SYSCALL, F + 4);
+	for (int i = 0; i < EVENT_TIMES_MAX * 3 / 4; i++) {
+		bl(F + 4);
+		ret(G);
+		b(F + 8);
+	}
+	timestamp(1950);
+	end(0, "");
+}
+
 static void event(uint64_t value)
 {
 	element((struct element){ .kind = ELEM_EVENT, .value = value });
@@ -1056,6 +1102,8 @@ static void test_all(void)
 	test_ties();
 	test_regions();
 	test_pauses();
+	test_pause_in_inlined();
+	test_pause_before_guess();
 	test_emulated_calls();
 }
 
