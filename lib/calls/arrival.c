@@ -430,8 +430,9 @@ static int enter_kernel(struct calls *c)
 {
 	int rc = arrival_push(c, CALL_KERNEL, ANCHOR_RESUME, c->has_successor ? c->successor : UINT64_MAX);
 
+	/* Behind a gap for too many frames, the exception is older than the segment. */
 	if (rc == 0)
-		calls_top(c)->kernel = true;
+		calls_top(c)->kernel = calls_top(c)->anchor == ANCHOR_RESUME;
 	return rc;
 }
 

@@ -630,6 +630,33 @@ static void test_too_deep(void)
 	end(0, "");
 }
 
+/* The frame of the kernel's handler is one too many. */
+static void test_too_deep_in_kernel(void)
+{
+	begin();
+	for (int i = 1; i < 1 << 16; i++) {
+		bl(F);
+		if (i % 1000 == 0)
+			timestamp((uint64_t)i);
+	}
+	run(F, 1);
+	timestamp(70000);
+	log_text[0] = 0;
+	taken(FAULT, F + 4);
+	b(VECTOR);
+	timestamp(70001);
+	CHECK_EQ(calls_counts(calls)->gaps, 1);
+	log_text[0] = 0;
+	run(ENTRY, 1);
+	bl(ENTRY + 4);
+	run(WORK, 3);
+	leave_kernel();
+	run(F + 4, 1);
+	ret(F + 8);
+	run(F + 4, 1);
+	end(0, "tail:entry( work( ) ) ) root:f( ) root:f( )end");
+}
+
 /*
  * Begins a program whose functions have others inlined in them (tests/code/dwarfgen.h), from OUTER on. fd is its file,
  * the caller frees the result.
@@ -1095,6 +1122,7 @@ static void test_all(void)
 	test_longjmp();
 	test_gaps();
 	test_too_deep();
+	test_too_deep_in_kernel();
 	test_too_deep_inlined();
 	test_times();
 	test_cycles();
