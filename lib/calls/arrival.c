@@ -504,8 +504,11 @@ static int arrive_by_resume(struct calls *c, uint64_t addr)
 		rc = leave_kernel(c);
 	if (rc == 0 && calls_in_syscall(c))
 		rc = calls_pop(c, LEAVE_RETURN);
-	if (rc < 0 || (c->has_successor && addr == c->successor))
+	if (rc < 0)
 		return rc;
+	/* A system call that is a function's last instruction returns into the next function. */
+	if (c->has_successor && addr == c->successor)
+		return c->system_call ? arrival_jump(c, addr) : 0;
 	if (c->system_call && c->depth > 1 && calls_top(c)->ended)
 		return resume_after_handler(c, addr);
 	if (is_new_program(c, addr))

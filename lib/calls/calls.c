@@ -6,8 +6,8 @@
  *   range                                         control arrives at its start, then passes through it; its last
  *                                                 instruction determines how control arrives at the next one
  *   range, torn                                   gap first
- *   exception                                     control arrives at the preferred return address; RESUME is next;
- *                                                 by a system call: push CALL_SYSCALL
+ *   exception                                     control arrives at the preferred return address; RESUME is next
+ *   exception by a system call                    push CALL_SYSCALL; RESUME is next
  *   exception behind a branch, filtered           INTERRUPTED is next: control arrives if the next range begins at the
  *                                                 preferred return address, else gap
  *   exception return                              RESUME is next
@@ -333,8 +333,12 @@ static int on_exception(struct calls *c, const struct element *e)
 		return rc;
 	if (may_be_left_out(c, e))
 		return interrupt_branch(c, e->exception.ret);
-	/* Control was at the preferred return address, even if no instruction was executed there. */
-	if (e->exception.has_ret)
+	/*
+	 * Control was at the preferred return address, even if no instruction was executed there. That of a system call
+	 * is behind its instruction, and may belong to another function, or to none.
+	 */
+	if (e->exception.has_ret &&
+	    !(e->exception.syscall && c->arrival == ARRIVE_FLOW && e->exception.ret == c->successor))
 		rc = arrive(c, e->exception.ret);
 	else if (c->arrival != ARRIVE_FLOW)
 		return 0;

@@ -417,6 +417,28 @@ static void test_system_calls(void)
 	CHECK_EQ(counts.unexplained, 0);
 }
 
+/* The last instruction of a function, at whose end the next one begins, or code that no symbol covers. */
+static void test_system_call_at_end(void)
+{
+	begin();
+	bl(MAIN);
+	b(F);
+	run(H + 0x78, 2);
+	exception(SYSCALL, H + 0x80);
+	end(0, "segment inferred:main( f( tail:h( syscall( )end )end )end )end");
+	CHECK_EQ(counts.tails, 1);
+	/* It returns after all. */
+	begin();
+	bl(MAIN);
+	run(F + 0xf8, 2);
+	exception(SYSCALL, G);
+	run(G, 1);
+	ret(G + 4);
+	run(MAIN + 4, 1);
+	end(0, "segment inferred:main( f( syscall( ) tail:g( ) ) )end");
+	CHECK_EQ(counts.unexplained, 0);
+}
+
 static void interrupt_branches(void)
 {
 	/* What an address filter leaves out is not executed, even where a branch to it was interrupted. */
@@ -1115,6 +1137,7 @@ static void test_all(void)
 		test_signal_in_system_call();
 		test_signal_that_repairs();
 		test_system_calls();
+		test_system_call_at_end();
 		test_fault_at_entry();
 		test_filtered();
 		test_not_filtered();
