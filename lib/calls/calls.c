@@ -444,8 +444,10 @@ static size_t find_switch(const struct calls *c)
 static int on_switch(struct calls *c)
 {
 	size_t depth = find_switch(c);
-	int rc = depth ? calls_pop_to(c, depth, LEAVE_RETURN) : calls_gap(c, GAP_PAUSED);
+	int rc = depth ? 0 : calls_gap(c, GAP_PAUSED);
 
+	while (rc == 0 && c->depth > depth)
+		rc = calls_pop(c, LEAVE_RETURN);
 	if (rc < 0 || !depth)
 		return rc;
 	c->arrival = ARRIVE_SWITCHED;

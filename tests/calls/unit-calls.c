@@ -200,7 +200,8 @@ static void test_kernel_switch(void)
 	enter_kernel();
 	bl(WORK + 4);
 	bl(SCHEDULE);
-	run(SWITCH_OUT, 4);
+	bl(SWITCH_OUT);
+	run(SWITCH_IN, 4);
 	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
 	run(SWITCH_IN + 8, 1);
 	ret(SWITCH_IN + 12);
@@ -208,8 +209,10 @@ static void test_kernel_switch(void)
 	run(WORK + 8, 1);
 	leave_kernel();
 	run(MAIN + 4, 1);
-	end(0, "segment inferred:main( syscall( kernel:vectors( tail:entry( work( __schedule( switch_out( ) ) ) ) ) ) "
+	end(0, "segment inferred:main( syscall( kernel:vectors( tail:entry( work( __schedule( switch_out( switch_in( ) "
+	       ") ) ) ) ) ) "
 	       ")end");
+	CHECK_EQ(counts.unwound, 0);
 	CHECK_EQ(counts.unexplained, 0);
 	CHECK_EQ(counts.gaps, 0);
 }
