@@ -50,7 +50,8 @@ static int replace_top(struct calls *c, enum leave_kind how, enum call_kind kind
 	struct calls_frame frame = { .function = c->here.region,
 				     .address = calls_top(c)->address,
 				     .anchor = calls_top(c)->anchor,
-				     .kernel = calls_top(c)->kernel };
+				     .kernel = calls_top(c)->kernel,
+				     .back = calls_top(c)->back };
 	int rc = calls_pop(c, how);
 
 	if (rc == 0)
@@ -430,10 +431,12 @@ static int enter_kernel(struct calls *c)
 {
 	int rc = arrival_push(c, CALL_KERNEL, ANCHOR_RESUME, c->has_successor ? c->successor : UINT64_MAX);
 
+	if (rc < 0)
+		return rc;
 	/* Behind a gap for too many frames, the exception is older than the segment. */
-	if (rc == 0)
-		calls_top(c)->kernel = calls_top(c)->anchor == ANCHOR_RESUME;
-	return rc;
+	calls_top(c)->kernel = calls_top(c)->anchor == ANCHOR_RESUME;
+	calls_top(c)->back = c->interrupted_back;
+	return 0;
 }
 
 /* Handles an exception return of the kernel: leaves its frames, so that the state is as if it had not been traced. */
@@ -449,6 +452,7 @@ static int leave_kernel(struct calls *c)
 		return c->depth > 1 && calls_top(c)->function->start >> 63 ? calls_pop_to(c, 1, LEAVE_RETURN) : 0;
 	c->successor = c->stack[depth - 1].address;
 	c->has_successor = c->successor != UINT64_MAX;
+	c->interrupted_back = c->stack[depth - 1].back;
 	c->exception_return = false;
 	rc = calls_pop_to(c, depth - 1, LEAVE_RETURN);
 	c->system_call = calls_in_syscall(c);

@@ -37,6 +37,7 @@ struct calls_frame {
 	uint64_t address;
 	uint8_t anchor;
 	bool kernel;   /* the kernel's handler of an exception: an exception return leaves it */
+	bool back;     /* kernel: interrupted_back as it was at the exception */
 	bool ended;    /* a handler that has returned to its trampoline, which asks the kernel to resume the program */
 	bool saved;    /* a function that jumped here saves the stack pointer */
 	bool resolves; /* the resolver of lazy binding, entered from the first entry of a PLT */
@@ -131,6 +132,7 @@ struct calls {
 	/* the address after the last instruction; after an exception: its preferred return address */
 	uint64_t successor;
 	bool has_successor;
+	bool interrupted_back;              /* after an exception: it came directly behind a jump to a lower address */
 	enum leave_kind last_leave;         /* kind of the last leave since the last range */
 	bool resumed_begins;                /* a function that was resumed first turned out to begin a call */
 	bool indirect;                      /* ARRIVE_JUMP: by an indirect branch */

@@ -193,6 +193,12 @@ static inline bool goes_back(const struct calls *c, const struct element *e)
 	return e->range.start < c->successor;
 }
 
+/* The same of an address that control comes to by an exception return. */
+static bool resumes_back(const struct calls *c, uint64_t addr)
+{
+	return c->interrupted_back && c->has_successor && addr == c->successor;
+}
+
 /* Accounts for a range, and determines how control arrives at the next. */
 static inline void end_range(struct calls *c, const struct element *e)
 {
@@ -217,8 +223,11 @@ static bool left_older_frames(struct calls *c, enum arrival arrival, uint64_t ad
 	       calls_top(c)->anchor == ANCHOR_NONE && region_loads_stack(calls_top(c)->function, addr);
 }
 
-/* Executes a range that control has arrived at, other than within the function on top. */
-static inline int execute_elsewhere(struct calls *c, const struct element *e)
+/*
+ * Executes a range that control has arrived at, other than within the function on top. backward: it is there as behind
+ * a jump to a lower address.
+ */
+static inline int execute_elsewhere(struct calls *c, const struct element *e, bool backward)
 {
 	uint64_t last = last_instruction(e);
 	int rc;
@@ -228,8 +237,8 @@ static inline int execute_elsewhere(struct calls *c, const struct element *e)
 		enter_interval(c);
 		return 0;
 	}
-	rc = has_memos(c) ? inlined_replay(c, e, last, false) : 0;
-	return rc == 0 ? execute_range(c, e, last, false) : MIN(rc, 0);
+	rc = has_memos(c) ? inlined_replay(c, e, last, backward) : 0;
+	return rc == 0 ? execute_range(c, e, last, backward) : MIN(rc, 0);
 }
 
 /* Ends a range, after its execution returned rc. arrival: how control arrived at it. */
@@ -257,7 +266,8 @@ static int run_range(struct calls *c, const struct element *e)
 	if (rc == 0)
 		rc = arrive(c, e->range.start);
 	if (rc == 0)
-		rc = stays ? execute_range(c, e, last_instruction(e), backward) : execute_elsewhere(c, e);
+		rc = stays ? execute_range(c, e, last_instruction(e), backward)
+			   : execute_elsewhere(c, e, arrival == ARRIVE_RESUME && resumes_back(c, e->range.start));
 	return finish_range(c, e, arrival, rc);
 }
 
@@ -323,6 +333,8 @@ static int interrupt_branch(struct calls *c, uint64_t target)
 
 static int on_exception(struct calls *c, const struct element *e)
 {
+	uint64_t at = e->exception.ret;
+	bool back = may_stay(c) ? at < c->successor : c->arrival == ARRIVE_RESUME && resumes_back(c, at);
 	int rc = 0;
 
 	if (!c->depth || c->arrival == ARRIVE_SWITCHED)
@@ -343,6 +355,7 @@ static int on_exception(struct calls *c, const struct element *e)
 	else if (c->arrival != ARRIVE_FLOW)
 		return 0;
 	c->arrival = ARRIVE_RESUME;
+	c->interrupted_back = back;
 	c->successor = e->exception.ret;
 	c->has_successor = e->exception.has_ret;
 	c->system_call = e->exception.syscall;
@@ -566,7 +579,7 @@ static inline __attribute__((always_inline)) int on_run(void *user, const struct
 		return calls_element(c, run);
 	rc = arrive_elsewhere(c, run->range.start);
 	if (rc == 0)
-		rc = execute_elsewhere(c, run);
+		rc = execute_elsewhere(c, run, false);
 	rc = finish_range(c, run, arrival, rc);
 	if (run->has_cycles)
 		event_times_add_cycles(&c->times, run->cycles);

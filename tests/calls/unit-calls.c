@@ -1008,6 +1008,48 @@ static void test_pauses(void)
 	CHECK_EQ(times[12], 8000);
 }
 
+/* A loop of an inlined function, whose head is where calls of it begin, with or without interrupts at the head. */
+static void loop_in_inlined(const char *want, int interrupts, bool traced)
+{
+	static const struct calls_sink sink = { on_event, NULL };
+	_cleanup_close_ int fd = make_file();
+	struct inlines *inlines = begin_inlined(fd, &sink);
+
+	run(OUTER + 0x28, 1);
+	for (int i = 0; i < 3; i++) {
+		range(OUTER + 0x2c, 1, INSTR_BR, SUB_NONE, true);
+		for (int k = 0; k < interrupts; k++)
+			exception(FAULT, OUTER + 0x2c);
+		if (!traced)
+			continue;
+		taken(FAULT, OUTER + 0x2c);
+		run(VECTOR, 1);
+		taken(FAULT, VECTOR + 4);
+		eret(NESTED_VECTOR);
+		eret(VECTOR + 4);
+	}
+	range(OUTER + 0x2c, 1, INSTR_BR, SUB_NONE, false);
+	run(OUTER + 0x30, 1);
+	end(0, want);
+	inlines_free(inlines);
+}
+
+#define IN_KERNEL "kernel:[unknown]( kernel:[unknown]( ) ) "
+
+static void test_loop_in_inlined(void)
+{
+	static const char want[] =
+	    "segment inferred:outer( inferred:middle( inferred:leaf( ) inlined:leaf( ) )end )end";
+
+	loop_in_inlined(want, 0, false);
+	loop_in_inlined(want, 1, false);
+	loop_in_inlined(want, 2, false);
+	loop_in_inlined(
+	    "segment inferred:outer( inferred:middle( inferred:leaf( ) inlined:leaf( " IN_KERNEL IN_KERNEL IN_KERNEL
+	    ") )end )end",
+	    0, true);
+}
+
 /* A pause behind a return of an inlined function that turns out not to have returned. */
 static void test_pause_in_inlined(void)
 {
@@ -1156,6 +1198,7 @@ static void test_all(void)
 	test_ties();
 	test_regions();
 	test_pauses();
+	test_loop_in_inlined();
 	test_pause_in_inlined();
 	test_pause_before_guess();
 	test_emulated_calls();
