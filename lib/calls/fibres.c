@@ -252,8 +252,6 @@ int fibres_switch(struct calls *c, uint64_t address)
 	if (!f->n_candidates)
 		return own != SIZE_MAX && own + FRAMES_SELF_SWITCH < depth ? make_own_candidate(c, own) : 0;
 	rc = fibres_can_return(c) ? fibre_save(c) : 0;
-	if (rc == 0)
-		rc = leave_stack(c);
 	if (rc < 0)
 		return rc;
 	/*
@@ -265,6 +263,14 @@ int fibres_switch(struct calls *c, uint64_t address)
 		f->list[f->n - 1].candidate = true;
 		f->n_candidates++;
 	}
+	/* The candidates may have been dropped for the stack that was saved. */
+	if (!f->n_candidates) {
+		rc = begin_stack(c);
+		return rc < 0 ? rc : 1;
+	}
+	rc = leave_stack(c);
+	if (rc < 0)
+		return rc;
 	c->counts.switches++;
 	rc = enter_first_candidate(c);
 	return rc < 0 ? rc : 1;

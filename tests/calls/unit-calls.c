@@ -36,9 +36,11 @@ static void test_nested(void)
 	CHECK_EQ(counts.last, 2000);
 }
 
-/* Makes the file of tests/code/dwarfgen.h, a program that begins at LINKER_ENTRY. */
+/* Makes the file of tests/code/dwarfgen.h, a program that begins at LINKER_ENTRY, with code at LINKER_SWITCH. */
 static int make_file(void)
 {
+	/* mov x9, sp; str x9, [x0]; ldr x9, [x1]; mov sp, x9; ret */
+	static const uint32_t code[] = { 0x910003e9, 0xf9000009, 0xf9400029, 0x9100013f, 0xd65f03c0 };
 	int fd = memfd_create("elf", MFD_CLOEXEC);
 	struct buf sections[DWARF_SECTIONS] = { 0 };
 	_cleanup_buf_ struct buf b = { 0 };
@@ -47,6 +49,7 @@ static int make_file(void)
 	dwarfgen_elf(&b, sections);
 	((Elf64_Ehdr *)(void *)b.data)->e_entry = DWARF_TEXT + LINKER_ENTRY - LINKER;
 	CHECK_EQ(io_write(fd, b.data, b.size), 0);
+	CHECK_EQ(pwrite(fd, code, sizeof(code), DWARF_TEXT_OFFSET + LINKER_SWITCH - LINKER), sizeof(code));
 	for (int i = 0; i < DWARF_SECTIONS; i++)
 		buf_done(&sections[i]);
 	return fd;
@@ -81,6 +84,39 @@ static void test_exec(void)
 	run(START, 1);
 	end(0, "segment inferred:main( f( syscall( ) )end )end segment inferred:[ld.so]( tail:_start( )end )end");
 	CHECK_EQ(counts.signals, 0);
+	unwind_free(linker);
+}
+
+/* The stack that the thread comes back to is dropped from those saved, for the one that it leaves. */
+static void test_too_many_stacks(void)
+{
+	_cleanup_close_ int fd = make_file();
+	struct unwind *linker;
+
+	begin();
+	linker = map_linker(fd);
+	bl(MAIN);
+	for (uint64_t i = 0; i < 6; i++) {
+		for (uint64_t k = 0; k < 60000 * MIN(i, (uint64_t)1); k++) {
+			bl(G);
+			if (k % 1000 == 0)
+				timestamp(60000 * i + k);
+		}
+		bl(i ? G : F);
+		run(LINKER_SWITCH, 4);
+		ret(LINKER_SWITCH + 16);
+		log_text[0] = 0;
+	}
+	ret(F + 4);
+	run(MAIN + 4, 1);
+	batch_end();
+	CHECK_EQ(calls_end(calls, 0), 0);
+	counts = *calls_counts(calls);
+	CHECK_EQ(counts.switches, 6);
+	CHECK_EQ(counts.roots, 1);
+	CHECK_EQ(counts.unexplained, 0);
+	log_text[0] = 0;
+	end(0, "");
 	unwind_free(linker);
 }
 
@@ -1165,6 +1201,7 @@ static void test_all(void)
 {
 	test_nested();
 	test_exec();
+	test_too_many_stacks();
 	test_vdso();
 	test_kernel();
 	test_kernel_trampoline();
