@@ -362,8 +362,9 @@ static uint64_t interval_bound(const struct event_times *s, uint64_t instruction
 {
 	uint64_t length = time - MIN(time, s->time);
 
+	/* After a guess that was too late, events have the time at which the interval begins. */
 	if (!s->exact)
-		return s->stamp ? add_saturating(time - s->stamp, s->resolution) : UINT64_MAX;
+		return s->stamp ? add_saturating(MAX(time, s->time) - s->stamp, s->resolution) : UINT64_MAX;
 	/* What instructions do not explain is a single wait, or unexplained. */
 	if (s->waits == 1 && length >= instructions)
 		return 0;
@@ -393,7 +394,7 @@ int event_times_add_timestamp(struct event_times *s, uint64_t pos, uint64_t time
 		bound = s->exact ? 0 : UINT64_MAX;
 	} else {
 		bound = interval_bound(s, instructions, time);
-		if (!s->exact && !s->waits && !s->guessed && !s->n_places) {
+		if (!s->exact && !s->waits && !s->guessed && !s->n_places && s->time <= s->stamp) {
 			learn_pace(&s->pace, instructions, time - MIN(time, s->time));
 			if (end_cycles(s, pos))
 				learn_pace(&s->cycle_pace, s->cycles, time - MIN(time, s->time));

@@ -940,6 +940,38 @@ static void test_ties(void)
 	CHECK_EQ(counts.bound, 340);
 }
 
+/* Times that had to be guessed are later than the timestamps that follow. */
+static void test_guess_ahead(void)
+{
+	uint64_t guessed;
+
+	begin_times();
+	timestamp(1000);
+	run(MAIN, 1);
+	for (int i = 0; i < EVENT_TIMES_MAX * 3 / 4; i++) {
+		bl(MAIN + 4);
+		ret(F);
+		b(MAIN + 8);
+	}
+	timestamp(2000);
+	guessed = log_last;
+	batch_end();
+	CHECK(guessed > 40000);
+	CHECK_EQ(calls_counts(calls)->bound, guessed - 1000);
+	/* What executes from here to the next timestamp took 1000 ns, not none. */
+	n_times = 0;
+	range(MAIN + 4, 50, INSTR_BR, SUB_NONE, true);
+	range(MAIN + 4, 50, INSTR_BR, SUB_NONE, true);
+	timestamp(3000);
+	range(MAIN + 4, 50, INSTR_BR, SUB_NONE, true);
+	run(MAIN + 4, 50);
+	exception(SYSCALL, MAIN + 4 + 200);
+	run(MAIN + 4 + 200, 1);
+	timestamp(100000);
+	end(0, "");
+	CHECK_EQ(times[0], guessed + 100);
+}
+
 /* Regions: overlapping mappings by time, nested symbols, code without names. */
 static void test_regions(void)
 {
@@ -1233,6 +1265,7 @@ static void test_all(void)
 	test_cycles();
 	test_cycles_of_call();
 	test_ties();
+	test_guess_ahead();
 	test_regions();
 	test_pauses();
 	test_loop_in_inlined();
