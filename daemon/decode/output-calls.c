@@ -497,6 +497,18 @@ static int put_notes(struct calls_output *c, bool monotonic)
 	return rc < 0 ? rc : store_put_notes(c->writer, notes, n);
 }
 
+/* True if a trace unit counted cycles, in whose intervals lib/calls emits no pauses. */
+static bool counts_cycles(const struct pd_contents *contents)
+{
+	enum { ETMCR_CYCLES = 1 << 12, TRCCONFIGR_CCI = 1 << 4 };
+
+	for (size_t i = 0; i < contents->n_cpus; i++)
+		if (contents->cpus[i].params[0] &
+		    (contents->cpus[i].magic == PD_MAGIC_ETMV3 ? ETMCR_CYCLES : TRCCONFIGR_CCI))
+			return true;
+	return false;
+}
+
 static int begin_store(struct calls_output *c)
 {
 	const struct pd_contents *contents = c->input->contents;
@@ -511,8 +523,9 @@ static int begin_store(struct calls_output *c)
 		.clock = find_clock(c),
 		.unrecorded = snapshot_number(job, "unrecorded"),
 		.window = snapshot_number(job, "last"),
-		.waits_unknown = !is_emulated(c) && !(c->input->has_clock && c->input->schedule &&
-						      schedule_has_switches(c->input->schedule)),
+		.waits_unknown =
+		    !is_emulated(c) && !(c->input->has_clock && c->input->schedule &&
+					 schedule_has_switches(c->input->schedule) && !counts_cycles(contents)),
 	};
 
 	/* Wall-clock times can be shown only if times of the store are on the clock of the freeze. */

@@ -4,7 +4,7 @@
  * migrate, make system calls and fault. Writes what csightd would record of one process, and what its threads executed.
  *
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped|full|refilled] [failing] [truncated]
- *                [unrecorded] [stopped] [crowd] [kernel] [swapped]
+ *                [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -30,6 +30,7 @@
  * --kcore. A function has 256 instructions, and the name f with its number swapped       handed, in the kernel: the
  * trace goes on from one thread to the other without a trace-on. DIR/resumed has the thread and the address where it
  * does so in a thread whose trace had been stopped
+ *   cycles        the trace units count cycles, of which none are traced
  *
  * DIR/snapshot.json and DIR/trace.perf.data describe process A, DIR/image is its code. DIR/TID.pcs has the addresses
  * that a thread executed, in hexadecimal, one per line, with a line "gap" where tracing was off. Of a crowd, DIR/crowd
@@ -100,7 +101,7 @@ static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, full, refilled, failing, dropped, off;
-static bool truncated, unrecorded, stopped, crowd, kernel, swapped;
+static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles;
 static unsigned rounds = ROUNDS, current_round;
 static uint32_t last_tid = PID_A + THREADS; /* of a crowd */
 static FILE *crowd_truth, *resumed;
@@ -495,6 +496,8 @@ static void fill_cpus(struct pd_cpu *list)
 	struct emu_regs r;
 
 	etm_regs(false, &r);
+	if (cycles)
+		r.configr |= 1 << 4; /* CCI */
 	if (nocid || el2)
 		r.configr &= ~(uint32_t)ETM_CONFIGR_CID;
 	if (el2) {
@@ -732,6 +735,7 @@ int main(int argc, char **argv)
 		crowd = crowd || strcmp(argv[i], "crowd") == 0;
 		kernel = kernel || strcmp(argv[i], "kernel") == 0;
 		swapped = swapped || strcmp(argv[i], "swapped") == 0;
+		cycles = cycles || strcmp(argv[i], "cycles") == 0;
 	}
 	begin(argv[1]);
 	for (unsigned i = 0; i <= rounds; i++) {
