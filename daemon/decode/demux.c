@@ -62,8 +62,7 @@ struct demux {
 	 * the input may have had others between them.
 	 */
 	uint64_t whole_since;
-	/* Before this time, the trace of some CPU in the shared, wrapped buffer cannot be decoded. */
-	uint64_t in_sync;
+	uint64_t in_sync;   /* before this time, trace of some CPU that holds all threads cannot be decoded */
 	uint64_t unordered; /* number of emitted stretches whose order is uncertain */
 	uint64_t left_out;  /* stretches of threads beyond TRACKS_MAX */
 	uint64_t bytes_done, bytes_total;
@@ -258,7 +257,7 @@ static void place_stretch(struct demux *d, struct feed *f, const struct element_
 	uint64_t lo, hi;
 	struct schedule_run run;
 	uint32_t before = f->tid;
-	bool had = f->has_tid;
+	bool had = f->has_tid, cut;
 
 	f->placed = true;
 	f->unordered = false;
@@ -275,7 +274,9 @@ static void place_stretch(struct demux *d, struct feed *f, const struct element_
 	f->left = 0;
 	lo = MAX(u->has_at ? u->at : u->lo, f->after);
 	hi = u->has_at ? u->at : u->hi;
-	f->time = u->has_at || hi == UINT64_MAX ? lo : hi;
+	/* Where trace of a slice is missing, the bound is the slice's end, which may be later than what follows. */
+	cut = !u->n || (u->piece->lost && hi == u->piece->origin.time);
+	f->time = u->has_at || hi == UINT64_MAX || cut ? lo : hi;
 	/* Order the stretch by the first run of its thread: the thread was on no other CPU then. */
 	if (d->input->has_clock && f->has_tid &&
 	    schedule_first(d->input->schedule, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &run)) {
@@ -364,7 +365,8 @@ static bool lost_between(const struct demux *d, const struct feed *f, const stru
 	if (!lost && before->flags & PD_AUX_TRUNCATED)
 		kind = PD_LOSS_TRUNCATED;
 	*ret = reason_of(kind);
-	return lost || before->flags & LOSSY || here->flags & PD_AUX_PARTIAL || before->origin.time < d->whole_since;
+	return lost || before->lost || before->flags & LOSSY || here->flags & PD_AUX_PARTIAL ||
+	       before->origin.time < d->whole_since;
 }
 
 /*
@@ -401,7 +403,7 @@ static bool continues_thread(const struct demux *d, const struct feed *f, const 
 	if (pd_lost_anywhere(d->input->contents, before->origin.time, f->time, &kind))
 		*ret_why = reason_of(kind);
 	/* AUX slices of two CPUs that were recorded during the same time. */
-	return d->input->has_clock && f->time < before->origin.time;
+	return d->input->has_clock && f->time < before->origin.time && !before->lost && !(here->flags & PD_AUX_PARTIAL);
 }
 
 static int begin_stretch(struct demux *d, const struct feed *f, struct track *t, const struct element_unit *u)
@@ -476,8 +478,10 @@ static int emit_unit(struct demux *d, struct feed *f, struct track *t, const str
 }
 
 /* Nothing in an AUX slice could be decoded: its thread, or any thread if it may hold several, may have run there. */
-static void lose_slice(struct demux *d, const struct feed *f)
+static void lose_slice(struct demux *d, const struct feed *f, const struct element_unit *u)
 {
+	if (!f->stream->of_threads)
+		d->in_sync = MAX(d->in_sync, u->hi);
 	for (uint32_t i = 0; i < d->n_tracks; i++)
 		if (!f->stream->of_threads || f->stream->by_context || d->tracks[i]->stream.tid == f->tid)
 			d->tracks[i]->gap = true;
@@ -488,7 +492,7 @@ static int consume_unit(struct demux *d, struct feed *f, const struct element_un
 	int rc = 0;
 
 	if (!u->n) {
-		lose_slice(d, f);
+		lose_slice(d, f, u);
 		f->track = NULL;
 		element_queue_pop(f->queue);
 		return 0;

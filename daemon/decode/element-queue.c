@@ -176,7 +176,7 @@ static int on_piece(void *user, const struct pd_piece *p, bool ends)
 
 	if (ends) {
 		end_unit(q);
-		if (q->begins && p->size && !stream_decoder_synced(q->decoder))
+		if (q->begins && (p->size || p->lost) && !stream_decoder_synced(q->decoder))
 			buf_add(&q->units, &q->now, sizeof(q->now));
 		set_upper_bound(q, q->piece_end);
 		q->last_end = timed ? p->origin.time : q->last_end;
@@ -184,7 +184,9 @@ static int on_piece(void *user, const struct pd_piece *p, bool ends)
 	}
 	q->piece = p;
 	q->piece_end = timed ? p->origin.time : UINT64_MAX;
-	q->lo = q->last_end;
+	/* In a slice that is cut, time goes on; another one begins after the end of the one before. */
+	if (!timed || p->origin.time != q->last_end)
+		q->lo = q->last_end;
 	if (timed)
 		q->lo =
 		    MAX(q->lo, schedule_trace_start(q->input->schedule, q->stream->source_cpu, q->lo, q->piece_end));

@@ -71,7 +71,7 @@ enum element_reason {
 	/* By the demultiplexer, between two parts of a thread's trace: */
 	REASON_PAUSED,      /* tracing was stopped and started again */
 	REASON_TRUNCATED,   /* the sink was full, unavailable, or failed */
-	REASON_LOST,        /* records that locate the trace were lost */
+	REASON_LOST,        /* trace, or records that locate it, were lost or are damaged */
 	REASON_OVERWRITTEN, /* the ring wrapped before the trace was copied */
 };
 

@@ -48,12 +48,18 @@ static void add_hole(struct pd_losses *l, const struct pd_piece *before, struct 
 	buf_add(&l->by_thread, &loss, sizeof(loss));
 }
 
-/* Adds what the flags of a slice report. Its beginning is lost after the slice before it, its end until its time. */
-static void add_flagged(struct pd_losses *l, const struct pd_piece *p, uint64_t begun)
+/*
+ * Adds what the flags of a slice report, and the bytes that the file lacks. Its beginning is lost after the slice
+ * before it, its end until its time.
+ */
+static void add_missing(struct pd_losses *l, const struct pd_piece *p, uint64_t begun)
 {
-	enum pd_loss_kind kind = p->flags & PD_AUX_TRUNCATED ? PD_LOSS_TRUNCATED : PD_LOSS_OVERWRITTEN;
+	bool cut = p->lost && !(p->flags & PD_AUX_GAP);
+	enum pd_loss_kind kind = p->flags & PD_AUX_TRUNCATED ? PD_LOSS_TRUNCATED
+				 : cut                       ? PD_LOSS_RECORDS
+							     : PD_LOSS_OVERWRITTEN;
 
-	if (p->flags & (PD_AUX_TRUNCATED | PD_AUX_COLLISION)) {
+	if (cut || p->flags & (PD_AUX_TRUNCATED | PD_AUX_COLLISION)) {
 		pd_add_loss(l, &p->origin, kind);
 		if (!buf_error(&l->by_thread))
 			((struct pd_loss *)(l->by_thread.data + l->by_thread.size) - 1)->begun = begun;
@@ -178,7 +184,7 @@ int pd_make_losses(struct pd_losses *l, struct pd_piece *pieces, size_t n_pieces
 		struct pd_piece *p = &pieces[i];
 		const struct pd_piece *before = i && same_buffer(p - 1, p) ? p - 1 : NULL;
 
-		add_flagged(l, p, before ? before->origin.time : 0);
+		add_missing(l, p, before ? before->origin.time : 0);
 		if (before && before->offset + before->size + before->lost < p->offset)
 			add_hole(l, before, p);
 		ends[i] =

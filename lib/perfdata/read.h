@@ -74,7 +74,7 @@ struct pd_piece {
 
 enum pd_loss_kind {
 	PD_LOSS_TRUNCATED,   /* the sink was full or unavailable, or failed */
-	PD_LOSS_RECORDS,     /* the recorder lost records */
+	PD_LOSS_RECORDS,     /* the recorder lost records, or the file lacks bytes of a slice */
 	PD_LOSS_OVERWRITTEN, /* the buffer wrapped before it was copied */
 	PD_LOSS_PAUSED,      /* the recorder stopped and started tracing */
 };

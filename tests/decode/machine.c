@@ -4,7 +4,7 @@
  * migrate, make system calls and fault. Writes what csightd would record of one process, and what its threads executed.
  *
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped|full|refilled] [failing] [truncated]
- *                [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles]
+ *                [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -25,6 +25,7 @@
  *   refilled      arena: wrapped in both of its snapshots
  *   crowd         private sinks: a thread that stops running ends, and another one begins, except two: one that runs
  *                 all the time, and one that runs at the beginning and at the end
+ *   synced        CPUs have sync points on the way, not only where tracing begins
  *   drop          from some time on, the process belongs to another user, and executes the code at LATER
  *   kernel        process A executes code of the kernel: DIR/kcore and DIR/kallsyms are as those of perf record
  * --kcore. A function has 256 instructions, and the name f with its number swapped       handed, in the kernel: the
@@ -101,7 +102,7 @@ static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, full, refilled, failing, dropped, off;
-static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles;
+static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced;
 static unsigned rounds = ROUNDS, current_round;
 static uint32_t last_tid = PID_A + THREADS; /* of a crowd */
 static FILE *crowd_truth, *resumed;
@@ -293,7 +294,7 @@ static void end_left(struct cpu *c)
 /* Emits sync packets periodically, as trace units do. */
 static bool is_sync_due(const struct cpu *c)
 {
-	return wrapped && arena && number(c == cpus ? 10 : 150) == 0;
+	return synced ? number(10) == 0 : wrapped && arena && number(c == cpus ? 10 : 150) == 0;
 }
 
 /* The trace goes on in another thread, as if it had begun there, but without a word of it. */
@@ -736,6 +737,7 @@ int main(int argc, char **argv)
 		kernel = kernel || strcmp(argv[i], "kernel") == 0;
 		swapped = swapped || strcmp(argv[i], "swapped") == 0;
 		cycles = cycles || strcmp(argv[i], "cycles") == 0;
+		synced = synced || strcmp(argv[i], "synced") == 0;
 	}
 	begin(argv[1]);
 	for (unsigned i = 0; i <= rounds; i++) {
