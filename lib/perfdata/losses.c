@@ -124,20 +124,35 @@ static void extend_truncated(struct pd_losses *l, struct slice_end *ends, size_t
 	}
 }
 
+/* Returns the end of the last slice of a CPU that ended no later than a time; 0: there is none. */
+static uint64_t last_end(const struct slice_end *ends, size_t n, uint32_t cpu, uint64_t time)
+{
+	struct slice_end key = { cpu, 0, time };
+	size_t before = count_up_to(ends, n, &key, compare_ends_of_cpu);
+
+	return before && ends[before - 1].cpu == cpu ? ends[before - 1].time : 0;
+}
+
+/* What a record without trace reports as lost, any thread may have executed since the last slice of the CPU. */
+static void extend_back(struct pd_losses *l, const struct slice_end *ends, size_t n)
+{
+	struct pd_loss *list = (struct pd_loss *)l->by_thread.data;
+
+	for (size_t i = 0; i < l->by_thread.size / sizeof(*list); i++)
+		if (list[i].cpu != UINT32_MAX)
+			list[i].begun = MIN(list[i].begun, last_end(ends, n, list[i].cpu, list[i].from));
+}
+
 /* Any record may have been lost since the last slice of the CPU. */
 static void add_lost_records(struct pd_losses *l, const struct slice_end *ends, size_t n, const struct pd_run *runs,
 			     size_t n_runs)
 {
 	for (size_t i = 0; i < n_runs; i++) {
-		struct slice_end key = { runs[i].cpu, 0, runs[i].time };
 		struct pd_loss loss = { UINT32_MAX, runs[i].cpu, PD_LOSS_RECORDS, 0, 0, runs[i].time };
-		size_t before;
 
 		if (runs[i].kind != PD_RUN_LOST)
 			continue;
-		before = count_up_to(ends, n, &key, compare_ends_of_cpu);
-		if (before && ends[before - 1].cpu == key.cpu)
-			loss.begun = loss.from = MIN(ends[before - 1].time, loss.to - 1);
+		loss.begun = loss.from = MIN(last_end(ends, n, loss.cpu, loss.to), loss.to - 1);
 		buf_add(&l->by_thread, &loss, sizeof(loss));
 	}
 }
@@ -195,6 +210,8 @@ int pd_make_losses(struct pd_losses *l, struct pd_piece *pieces, size_t n_pieces
 		qsort(ends, n_pieces, sizeof(*ends), compare_ends);
 		extend_truncated(l, ends, n_pieces, of_cpus);
 		qsort(ends, n_pieces, sizeof(*ends), compare_ends_of_cpu);
+		if (of_cpus)
+			extend_back(l, ends, n_pieces);
 		add_lost_records(l, ends, n_pieces, runs, n_runs);
 	}
 	free(ends);
