@@ -18,7 +18,7 @@ struct track {
 	struct decode_stats stats;
 	const struct pd_piece *piece; /* of the last stretch; NULL: none yet */
 	const struct feed *feed;      /* of the last stretch */
-	uint64_t since;               /* time at which the last stretch began */
+	uint64_t since;               /* of the last stretch: it began no earlier */
 	bool in_kernel;               /* the last range was there */
 	bool after_exception;         /* no instruction has been executed since the last exception */
 	bool stopped; /* the trace stopped while the thread was in the kernel, and began in another one */
@@ -38,6 +38,7 @@ struct feed {
 	const struct pd_piece *piece; /* of the stretch at the head */
 	bool placed;                  /* thread and time of that stretch are set: */
 	uint64_t time, order;
+	uint64_t since;     /* lower bound of the time; for slices the same */
 	bool unordered;     /* its order among stretches of its thread is uncertain */
 	uint64_t left;      /* time at which its thread left the CPU; 0: unknown */
 	uint64_t after;     /* no later stretch begins before this time */
@@ -58,13 +59,13 @@ struct demux {
 	uint32_t n_open;
 	const struct track *at; /* the track of the last outputs_begin() */
 	/*
-	 * Before this time, AUX slices of a wrapped ring buffer are lost: slices of a thread that follow each other in
-	 * the input may have had others between them.
+	 * Before this time, trace of some CPU is lost that no record reports: AUX slices of a wrapped ring buffer, or
+	 * what cannot be decoded of a buffer that several threads share. Any thread may have run there.
 	 */
 	uint64_t whole_since;
-	uint64_t in_sync;   /* before this time, trace of some CPU that holds all threads cannot be decoded */
-	uint64_t unordered; /* number of emitted stretches whose order is uncertain */
-	uint64_t left_out;  /* stretches of threads beyond TRACKS_MAX */
+	uint64_t fails_since; /* time at which the first event of a thread failed */
+	uint64_t unordered;   /* number of emitted stretches whose order is uncertain */
+	uint64_t left_out;    /* stretches of threads beyond TRACKS_MAX */
 	uint64_t bytes_done, bytes_total;
 };
 
@@ -183,6 +184,12 @@ static int find_cpu_track(struct demux *d, struct feed *f, struct track **ret)
 	return rc;
 }
 
+/* True if the thread of a stretch is the one that the AUX record of its slice names. */
+static bool is_slice(const struct feed *f)
+{
+	return f->stream->of_threads && !f->stream->by_context;
+}
+
 /*
  * Determines the thread of the stretch that begins with this unit; demux.h has the rules. Returns false if it is
  * unknown.
@@ -193,7 +200,7 @@ static bool find_owner(struct demux *d, const struct feed *f, const struct eleme
 	const struct schedule *schedule = d->input->schedule;
 	uint64_t lo = u->has_at ? u->at : u->lo, hi = u->has_at ? u->at : u->hi;
 
-	if (f->stream->of_threads && !f->stream->by_context) {
+	if (is_slice(f)) {
 		*ret = f->stream->cpu == UINT32_MAX ? f->stream->tid : u->piece->origin.tid;
 		return *ret != UINT32_MAX;
 	}
@@ -248,6 +255,12 @@ static bool is_ordered(const struct demux *d, const struct feed *f, const struct
 	       !was_elsewhere(d, f, lo, hi);
 }
 
+/* Returns the time by which a timestamp may be too low. */
+static uint64_t tick_length(const struct input *in)
+{
+	return in->clock ? in->clock->mult >> in->clock->shift : 0;
+}
+
 /*
  * Determines the thread and the time of the stretch at the head of a feed. AUX slices of threads are ordered by their
  * records, everything else by timestamps.
@@ -265,8 +278,8 @@ static void place_stretch(struct demux *d, struct feed *f, const struct element_
 	/* Another thread follows: the previous one had left the CPU. */
 	if (had != f->has_tid || before != f->tid)
 		f->after = MAX(f->after, f->left);
-	if (f->stream->of_threads && !f->stream->by_context) {
-		f->time = u->piece->origin.time;
+	if (is_slice(f)) {
+		f->time = f->since = u->piece->origin.time;
 		f->order = (uint64_t)(u->piece - d->input->contents->pieces);
 		return;
 	}
@@ -276,11 +289,13 @@ static void place_stretch(struct demux *d, struct feed *f, const struct element_
 	hi = u->has_at ? u->at : u->hi;
 	/* Where trace of a slice is missing, the bound is the slice's end, which may be later than what follows. */
 	cut = !u->n || (u->piece->lost && hi == u->piece->origin.time);
+	f->since = lo + tick_length(d->input);
 	f->time = u->has_at || hi == UINT64_MAX || cut ? lo : hi;
 	/* Order the stretch by the first run of its thread: the thread was on no other CPU then. */
 	if (d->input->has_clock && f->has_tid &&
 	    schedule_first(d->input->schedule, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &run)) {
 		f->time = MAX(lo, run.from);
+		f->since = MAX(f->since, run.from);
 		f->left = run.to;
 	}
 	f->unordered = !u->has_at && u->code && f->has_tid && d->n_feeds > 1 && !is_ordered(d, f, u);
@@ -315,58 +330,63 @@ static enum element_reason reason_of(enum pd_loss_kind kind)
 	return reasons[kind];
 }
 
-/* True if the thread may have run on a CPU whose trace is lost since its last stretch. */
-static bool may_have_run_unseen(const struct demux *d, const struct feed *f, const struct track *t,
-				const struct element_unit *u, enum element_reason *ret)
-{
-	enum pd_loss_kind kind = PD_LOSS_OVERWRITTEN;
-
-	if (f->stream->of_threads ||
-	    (t->since >= d->in_sync && !pd_lost_anywhere(d->input->contents, t->since, f->time, &kind)))
-		return false;
-	*ret = reason_of(kind);
-	return t->feed != f || f->last != t ||
-	       (d->input->has_clock && was_elsewhere(d, f, t->since, u->has_at ? u->at : u->hi));
-}
-
 /* True if trace is lost that may be of the thread of a stretch. A slice of several threads has the number of one. */
 static bool may_have_lost(const struct demux *d, const struct feed *f, uint64_t since, uint64_t until,
 			  enum pd_loss_kind *ret)
 {
-	return f->stream->by_context || !f->has_tid ? pd_lost_anywhere(d->input->contents, since, until, ret)
-						    : pd_lost_between(d->input->contents, f->tid, since, until, ret);
+	bool lost = is_slice(f) && f->has_tid ? pd_lost_between(d->input->contents, f->tid, since, until, ret)
+					      : pd_lost_anywhere(d->input->contents, since, until, ret);
+
+	return lost || since < d->whole_since;
 }
 
 /*
- * True if all that is lost between two AUX slices with trace of a thread was executed while the thread, by the records
- * of its switches, did not run.
+ * True if the thread may have executed what is lost in an interval: not while it did not run, by the records of its
+ * switches. Threads that inherited the same events exchange them: after a failure the one that is off may be that of
+ * any thread, so that a run without a stretch may be untraced.
  */
-static bool slept_through(const struct demux *d, const struct feed *f, const struct pd_piece *before,
-			  const struct pd_piece *here)
+static bool ran_unseen(const struct demux *d, const struct feed *f, uint64_t since, uint64_t until)
 {
+	uint64_t fails_since = f->stream->by_context ? d->fails_since : UINT64_MAX;
 	enum pd_loss_kind kind;
 	struct schedule_pause pause;
 
-	return f->has_tid &&
-	       schedule_pause(d->input->schedule, f->tid, before->origin.time, here->origin.time, &pause) &&
-	       !may_have_lost(d, f, before->origin.time, pause.from, &kind) &&
-	       !may_have_lost(d, f, pause.to, here->origin.time, &kind);
+	for (bool first = true; f->has_tid && schedule_pause(d->input->schedule, f->tid, since, until, &pause);
+	     first = false, since = pause.to)
+		if (may_have_lost(d, f, since, pause.from, &kind) || (!first && pause.from > fails_since))
+			return true;
+	return may_have_lost(d, f, since, until, &kind);
 }
 
-/* True if trace of a thread is lost between two AUX slices with trace of it. */
-static bool lost_between(const struct demux *d, const struct feed *f, const struct pd_piece *before,
-			 const struct pd_piece *here, enum element_reason *ret)
+/* True if trace of the thread may be lost since its last stretch; on any CPU, unless each slice holds one thread. */
+static bool lost_since(const struct demux *d, const struct feed *f, const struct track *t, const struct element_unit *u,
+		       enum element_reason *ret)
+{
+	enum pd_loss_kind kind = PD_LOSS_OVERWRITTEN;
+	uint64_t since = is_slice(f) ? t->piece->origin.time : t->since, until = is_slice(f) ? u->piece->origin.time
+										 : u->has_at ? u->at
+											     : u->hi;
+	bool lost = may_have_lost(d, f, since, until, &kind);
+
+	*ret = reason_of(lost ? kind : PD_LOSS_TRUNCATED);
+	return (lost || until > d->fails_since) && ran_unseen(d, f, since, until);
+}
+
+/* True if the thread cannot have run elsewhere since its last stretch, as this one comes next on the same CPU. */
+static bool follows_directly(const struct demux *d, const struct feed *f, const struct track *t,
+			     const struct element_unit *u)
+{
+	return t->feed == f && f->last == t &&
+	       !(d->input->has_clock && was_elsewhere(d, f, t->since, u->has_at ? u->at : u->hi));
+}
+
+/* True if the end of an AUX slice or the beginning of a later one is missing. */
+static bool is_cut(const struct pd_piece *before, const struct pd_piece *here, enum element_reason *ret)
 {
 	enum { LOSSY = PD_AUX_TRUNCATED | PD_AUX_PARTIAL | PD_AUX_COLLISION };
-	enum pd_loss_kind kind = PD_LOSS_OVERWRITTEN;
-	bool lost =
-	    may_have_lost(d, f, before->origin.time, here->origin.time, &kind) && !slept_through(d, f, before, here);
 
-	if (!lost && before->flags & PD_AUX_TRUNCATED)
-		kind = PD_LOSS_TRUNCATED;
-	*ret = reason_of(kind);
-	return lost || before->lost || before->flags & LOSSY || here->flags & PD_AUX_PARTIAL ||
-	       before->origin.time < d->whole_since;
+	*ret = before->flags & PD_AUX_TRUNCATED ? REASON_TRUNCATED : before->lost ? REASON_LOST : REASON_OVERWRITTEN;
+	return before->lost || before->flags & LOSSY || here->flags & PD_AUX_PARTIAL;
 }
 
 /*
@@ -390,11 +410,13 @@ static bool continues_thread(const struct demux *d, const struct feed *f, const 
 	const struct pd_piece *before = t->piece, *here = u->piece;
 	enum pd_loss_kind kind;
 
-	if (may_have_run_unseen(d, f, t, u, ret_why))
-		return false;
+	if (before == here && is_slice(f))
+		return true;
+	if (lost_since(d, f, t, u, ret_why))
+		return before == here && follows_directly(d, f, t, u);
 	if (before == here)
 		return true;
-	if (f->stream->of_threads && lost_between(d, f, before, here, ret_why))
+	if (f->stream->of_threads && is_cut(before, here, ret_why))
 		return false;
 	*ret_why = REASON_INIT;
 	if (f->stream->of_threads)
@@ -403,7 +425,7 @@ static bool continues_thread(const struct demux *d, const struct feed *f, const 
 	if (pd_lost_anywhere(d->input->contents, before->origin.time, f->time, &kind))
 		*ret_why = reason_of(kind);
 	/* AUX slices of two CPUs that were recorded during the same time. */
-	return d->input->has_clock && f->time < before->origin.time && !before->lost && !(here->flags & PD_AUX_PARTIAL);
+	return d->input->has_clock && f->time < before->origin.time;
 }
 
 static int begin_stretch(struct demux *d, const struct feed *f, struct track *t, const struct element_unit *u)
@@ -415,7 +437,7 @@ static int begin_stretch(struct demux *d, const struct feed *f, struct track *t,
 	lost.reason = why;
 	t->gap = false;
 	t->piece = u->piece;
-	t->since = f->time;
+	t->since = f->since;
 	t->feed = f;
 	if (u->gap && !gap) {
 		lost.reason = u->gap_reason;
@@ -480,10 +502,10 @@ static int emit_unit(struct demux *d, struct feed *f, struct track *t, const str
 /* Nothing in an AUX slice could be decoded: its thread, or any thread if it may hold several, may have run there. */
 static void lose_slice(struct demux *d, const struct feed *f, const struct element_unit *u)
 {
-	if (!f->stream->of_threads)
-		d->in_sync = MAX(d->in_sync, u->hi);
+	if (!is_slice(f))
+		d->whole_since = MAX(d->whole_since, u->hi);
 	for (uint32_t i = 0; i < d->n_tracks; i++)
-		if (!f->stream->of_threads || f->stream->by_context || d->tracks[i]->stream.tid == f->tid)
+		if (!is_slice(f) || d->tracks[i]->stream.tid == f->tid)
 			d->tracks[i]->gap = true;
 }
 
@@ -556,9 +578,9 @@ static void begin_piece(struct demux *d, struct feed *f, const struct element_un
 	if (d->n_feeds == 1 || f->stream->of_threads || !(first ? has_wrapped(f->stream) : was_full(u->piece)))
 		return;
 	if (u->has_at)
-		d->in_sync = MAX(d->in_sync, u->at);
+		d->whole_since = MAX(d->whole_since, u->at);
 	else
-		d->in_sync = MAX(d->in_sync, u->n && u->hi == UINT64_MAX ? u->lo : u->hi);
+		d->whole_since = MAX(d->whole_since, u->n && u->hi == UINT64_MAX ? u->lo : u->hi);
 }
 
 /*
@@ -606,6 +628,10 @@ static int open_feeds(struct demux *d)
 	/* Streams are decoded alternately and share the threads. */
 	unsigned workers = (unsigned)((input_workers(d->input) + s->n - 1) / MAX(s->n, (size_t)1));
 
+	d->fails_since = UINT64_MAX;
+	for (size_t i = 0; i < d->input->contents->n_losses; i++)
+		if (d->input->contents->losses[i].kind == PD_LOSS_TRUNCATED)
+			d->fails_since = MIN(d->fails_since, d->input->contents->losses[i].from);
 	d->feeds = calloc(s->n + 1, sizeof(*d->feeds));
 	d->tracks = calloc(TRACKS_MAX + s->n, sizeof(*d->tracks));
 	if (!d->feeds || !d->tracks)

@@ -347,6 +347,13 @@ static void enter(struct cpu *c)
 		end_left(c);
 	if (t->pid == PID_A)
 		note_run(c, t->tid, true);
+	/* The kernel exchanges the events of both threads. */
+	if (c->left && c->left != t) {
+		unsigned disabled = t->disabled;
+
+		t->disabled = c->left->disabled;
+		c->left->disabled = disabled;
+	}
 	c->time += 300 + number(500);
 	begin_trace(c);
 	c->left = NULL;
