@@ -19,6 +19,7 @@ struct track {
 	const struct pd_piece *piece; /* of the last stretch; NULL: none yet */
 	const struct feed *feed;      /* of the last stretch */
 	uint64_t since;               /* of the last stretch: it began no earlier */
+	uint64_t unseen;              /* up to this time, it may have executed what is not in the track */
 	bool in_kernel;               /* the last range was there */
 	bool after_exception;         /* no instruction has been executed since the last exception */
 	bool stopped; /* the trace stopped while the thread was in the kernel, and began in another one */
@@ -255,12 +256,6 @@ static bool is_ordered(const struct demux *d, const struct feed *f, const struct
 	       !was_elsewhere(d, f, lo, hi);
 }
 
-/* Returns the time by which a timestamp may be too low. */
-static uint64_t tick_length(const struct input *in)
-{
-	return in->clock ? in->clock->mult >> in->clock->shift : 0;
-}
-
 /*
  * Determines the thread and the time of the stretch at the head of a feed. AUX slices of threads are ordered by their
  * records, everything else by timestamps.
@@ -270,7 +265,7 @@ static void place_stretch(struct demux *d, struct feed *f, const struct element_
 	uint64_t lo, hi;
 	struct schedule_run run;
 	uint32_t before = f->tid;
-	bool had = f->has_tid, cut;
+	bool had = f->has_tid, early;
 
 	f->placed = true;
 	f->unordered = false;
@@ -287,10 +282,13 @@ static void place_stretch(struct demux *d, struct feed *f, const struct element_
 	f->left = 0;
 	lo = MAX(u->has_at ? u->at : u->lo, f->after);
 	hi = u->has_at ? u->at : u->hi;
-	/* Where trace of a slice is missing, the bound is the slice's end, which may be later than what follows. */
-	cut = !u->n || (u->piece->lost && hi == u->piece->origin.time);
-	f->since = lo + tick_length(d->input);
-	f->time = u->has_at || hi == UINT64_MAX || cut ? lo : hi;
+	/*
+	 * What may be of several threads precedes all that they ran later. Where trace of a slice is missing, the bound
+	 * is the slice's end, which may be later than what follows.
+	 */
+	early = !u->n || !f->has_tid || (u->piece->lost && hi == u->piece->origin.time);
+	f->since = lo;
+	f->time = u->has_at || hi == UINT64_MAX || early ? lo : hi;
 	/* Order the stretch by the first run of its thread: the thread was on no other CPU then. */
 	if (d->input->has_clock && f->has_tid &&
 	    schedule_first(d->input->schedule, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &run)) {
@@ -358,18 +356,25 @@ static bool ran_unseen(const struct demux *d, const struct feed *f, uint64_t sin
 	return may_have_lost(d, f, since, until, &kind);
 }
 
-/* True if trace of the thread may be lost since its last stretch; on any CPU, unless each slice holds one thread. */
+/*
+ * True if the thread may have executed what is lost, or of unknown owner, since its last stretch; on any CPU, unless
+ * each slice holds one thread.
+ */
 static bool lost_since(const struct demux *d, const struct feed *f, const struct track *t, const struct element_unit *u,
 		       enum element_reason *ret)
 {
 	enum pd_loss_kind kind = PD_LOSS_OVERWRITTEN;
-	uint64_t since = is_slice(f) ? t->piece->origin.time : t->since, until = is_slice(f) ? u->piece->origin.time
-										 : u->has_at ? u->at
-											     : u->hi;
+	const uint64_t tick = d->input->clock ? d->input->clock->mult >> d->input->clock->shift : 0;
+	/* Timestamps are rounded down: within a tick, a thread does not come from another CPU. */
+	uint64_t since = is_slice(f) ? t->piece->origin.time : t->since + tick;
+	uint64_t until = is_slice(f) ? u->piece->origin.time : u->has_at ? u->at : u->hi;
 	bool lost = may_have_lost(d, f, since, until, &kind);
 
 	*ret = reason_of(lost ? kind : PD_LOSS_TRUNCATED);
-	return (lost || until > d->fails_since) && ran_unseen(d, f, since, until);
+	if ((lost || until > d->fails_since) && ran_unseen(d, f, since, until))
+		return true;
+	*ret = REASON_INIT;
+	return t->unseen && t->since <= t->unseen;
 }
 
 /* True if the thread cannot have run elsewhere since its last stretch, as this one comes next on the same CPU. */
@@ -509,6 +514,33 @@ static void lose_slice(struct demux *d, const struct feed *f, const struct eleme
 			d->tracks[i]->gap = true;
 }
 
+/* A thread, or any one (tid UINT32_MAX), may have executed something up to a time that is not in its track. */
+static void lose_until(struct demux *d, uint32_t tid, uint64_t time)
+{
+	uint32_t *number = tid == UINT32_MAX ? NULL : hash_get(&d->threads, tid, 0);
+	struct track *t;
+
+	if (number)
+		d->tracks[*number]->unseen = MAX(d->tracks[*number]->unseen, time);
+	if (tid != UINT32_MAX)
+		return;
+	TAILQ_FOREACH (t, &d->open, link)
+		t->unseen = MAX(t->unseen, time);
+}
+
+/* A stretch whose thread is unknown is missing in each thread that may have executed it. */
+static void lose_stretch(struct demux *d, const struct feed *f, const struct element_unit *u)
+{
+	uint64_t lo = u->has_at ? u->at : u->lo, hi = u->has_at ? u->at : u->hi;
+	struct schedule_run run;
+	size_t at = 0;
+
+	if (!d->input->has_clock || !schedule_has_switches(d->input->schedule))
+		lose_until(d, UINT32_MAX, hi);
+	while (d->input->has_clock && schedule_next(d->input->schedule, f->stream->source_cpu, lo, hi, &at, &run))
+		lose_until(d, run.tid, MIN(hi, run.to));
+}
+
 static int consume_unit(struct demux *d, struct feed *f, const struct element_unit *u)
 {
 	int rc = 0;
@@ -519,6 +551,8 @@ static int consume_unit(struct demux *d, struct feed *f, const struct element_un
 		element_queue_pop(f->queue);
 		return 0;
 	}
+	if (u->code && !f->has_tid)
+		lose_stretch(d, f, u);
 	if (u->first) {
 		f->last = f->track;
 		f->track = NULL;

@@ -10,8 +10,9 @@
  *   the AUX record of its slice;
  *   the kernel's context-switch records, if they are unambiguous.
  *
- * A stretch without a thread is attributed to its CPU; the thread is never guessed. Of a shared sink (input->shown),
- * only stretches whose time bounds lie within an interval of their thread are emitted.
+ * A stretch without a thread is attributed to its CPU, and is a gap in each thread that may have executed it; the
+ * thread is never guessed. Of a shared sink (input->shown), only stretches whose time bounds lie within an interval of
+ * their thread are emitted.
  */
 #ifndef CSIGHT_DECODE_DEMUX_H
 #define CSIGHT_DECODE_DEMUX_H

@@ -8,7 +8,7 @@
 struct schedule_span {
 	uint32_t cpu, tid, pid;
 	bool known; /* false: the CPU left the thread, and the next one is unknown */
-	bool lost;  /* records were lost within the span: other threads may have run */
+	bool lost;  /* records were lost within the span or before it: other threads may have run */
 	uint64_t time;
 	size_t order;
 };
@@ -135,7 +135,8 @@ static int find_pauses(struct schedule *sched, const struct pd_contents *c)
 
 static void add_record(struct schedule *sched, const struct pd_run *run, size_t order)
 {
-	struct schedule_span s = { run->cpu, run->tid, run->pid, run->kind == PD_RUN_IN, false, run->time, order };
+	struct schedule_span s = { run->cpu,  run->tid, run->pid, run->kind == PD_RUN_IN, run->kind == PD_RUN_LOST,
+				   run->time, order };
 
 	if (run->kind == PD_RUN_START)
 		sched->starts[sched->n_starts++] = s;
@@ -293,9 +294,28 @@ bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, ui
 		i--;
 	for (; i < sched->n_spans && sched->spans[i].cpu == cpu && sched->spans[i].time <= to; i++)
 		if (sched->spans[i].known && sched->spans[i].tid == tid) {
-			*ret = (struct schedule_run){ sched->spans[i].time, span_end(sched, i) };
+			*ret = (struct schedule_run){ tid, sched->spans[i].time, span_end(sched, i) };
 			return true;
 		}
+	return false;
+}
+
+bool schedule_next(const struct schedule *sched, uint32_t cpu, uint64_t from, uint64_t to, size_t *at,
+		   struct schedule_run *ret)
+{
+	size_t i = *at ? *at : count_up_to(sched->spans, sched->n_spans, cpu, from);
+
+	if (!*at && i && sched->spans[i - 1].cpu == cpu)
+		i--;
+	for (; i < sched->n_spans && sched->spans[i].cpu == cpu && sched->spans[i].time <= to; i++) {
+		const struct schedule_span *s = &sched->spans[i];
+
+		if (!s->known && !s->lost)
+			continue;
+		*ret = (struct schedule_run){ s->lost ? UINT32_MAX : s->tid, s->time, span_end(sched, i) };
+		*at = i + 1;
+		return true;
+	}
 	return false;
 }
 

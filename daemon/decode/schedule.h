@@ -10,8 +10,9 @@
 
 struct schedule;
 
-/* An interval in which a thread ran on a CPU. */
+/* An interval in which a thread ran on a CPU; tid UINT32_MAX: any thread, as records were lost. */
 struct schedule_run {
+	uint32_t tid;
 	uint64_t from, to;
 };
 
@@ -34,6 +35,13 @@ void schedule_narrow(const struct schedule *sched, uint32_t cpu, uint32_t tid, u
 /* Finds the first run of a thread on the CPU that overlaps an interval. Returns false if no record shows one. */
 bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to,
 		    struct schedule_run *ret);
+
+/*
+ * Lists the runs of all threads on the CPU that overlap an interval, one in each call; *at is 0 before the first one.
+ * Returns false at the end.
+ */
+bool schedule_next(const struct schedule *sched, uint32_t cpu, uint64_t from, uint64_t to, size_t *at,
+		   struct schedule_run *ret);
 
 /* Returns false if no record shows when a thread did not run. */
 bool schedule_has_switches(const struct schedule *sched);
