@@ -72,15 +72,22 @@ char *store_redact_name(const char *name)
 	return copy;
 }
 
-/* How the process ended, such as "died of SIGSEGV in walk at DIR/crash.c:7". Returns a new text. */
+/*
+ * How the process ended, such as "died of SIGSEGV in walk at crash.c:7, called by main". Returns a new text. Files have
+ * no directories; those of the function end before its caller.
+ */
 static char *redact_ending(const char *text)
 {
-	const char *at = strstr(text, " at "), *file = at ? base_name(at + 4) : NULL;
+	static const char caller[] = ", called by ";
+	const char *next = strstr(text, caller);
+	_cleanup_free_ char *first = next ? strndup(text, (size_t)(next - text)) : NULL,
+			    *before = first ? store_redact_name(first) : NULL,
+			    *after = before ? store_redact_name(next + strlen(caller)) : NULL;
 	char *to = NULL;
 
-	if (at && asprintf(&to, "%.*s%s", (int)(at + 4 - text), text, file) < 0)
-		return NULL;
-	return to ? to : store_redact_name(text);
+	if (!next)
+		return store_redact_name(text);
+	return after && asprintf(&to, "%s%s%s", before, caller, after) >= 0 ? to : NULL;
 }
 
 static void put_text(struct buf *b, const char *text)

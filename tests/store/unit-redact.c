@@ -49,6 +49,11 @@ static int write_store(void)
 
 	make_functions();
 	CHECK_EQ(store_create(fd, &meta, &w), 0);
+	store_set_ending(
+	    w,
+	    "exited with status 2 in github.com/ivy/private/pkg.f at x.go:7 (github.com/ivy/pkg.exit), called by "
+	    "github.com/ivy/app.main at main.go:3",
+	    5);
 	t.writer = w;
 	store_thread_add(w, 5, "ivy", &t.index);
 	segment(&t);
@@ -83,6 +88,8 @@ static void test_store(void)
 	CHECK_EQ(store_open(to, &redacted), 0);
 	CHECK_STR(store_meta(redacted, "program"), "program");
 	CHECK_STR(store_meta(redacted, "id"), "i");
+	CHECK_STR(store_meta(redacted, "ended"),
+		  "exited with status 2 in pkg.f at x.go:7 (pkg.exit), called by app.main at main.go:3");
 	CHECK_STR(store_thread(redacted, 0)->name, "thread");
 	CHECK_EQ(store_thread(redacted, 0)->events, store_thread(s, 0)->events);
 	store_close(redacted);
