@@ -317,26 +317,32 @@ static inline int frame_push(struct store_writer *w, struct writer_thread *t, co
 	return 0;
 }
 
+/* Returns true if the end of a call, or of a piece of it, was traced. */
+static inline bool is_left(enum leave_kind kind)
+{
+	return kind != LEAVE_GAP && kind != LEAVE_END && kind != LEAVE_SWITCH;
+}
+
 /* Returns true if the call was traced from enter to leave. */
 static inline bool is_whole(const struct writer_frame *f, enum leave_kind kind)
 {
-	return f->kind != CALL_INFERRED && !calls_kind_is_resumed(f->kind) && kind != LEAVE_GAP && kind != LEAVE_END &&
-	       kind != LEAVE_SWITCH;
+	return f->kind != CALL_INFERRED && !calls_kind_is_resumed(f->kind) && is_left(kind);
 }
 
 /* Adds the duration of a piece of an inlined function's call: the first piece, or a later one, which is resumed. */
 static inline int add_piece(struct writer_function *f, const struct writer_thread *t, struct writer_use *u,
-			    const struct writer_frame *frame, uint64_t ns, bool whole)
+			    const struct writer_frame *frame, uint64_t ns, enum leave_kind kind)
 {
 	int rc;
 
 	if (frame->kind == CALL_RESUMED && u->called) {
 		u->call_ns += ns;
+		u->whole = u->whole && is_left(kind);
 		return 0;
 	}
 	rc = end_inlined_call(f, t, u);
 	u->called = true;
-	u->whole = whole;
+	u->whole = is_whole(frame, kind);
 	u->call_ns = ns;
 	u->call_enter = frame->enter;
 	return rc;
@@ -369,7 +375,7 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 		store_notes_mark(w, t, f->enter, instructions);
 	wait = t->waited - f->waited;
 	if (f->site != NO_SITE) {
-		rc = add_piece(total, t, u, f, ns, is_whole(f, kind));
+		rc = add_piece(total, t, u, f, ns, kind);
 	} else {
 		add_longest(total, t, ns, f->enter);
 		rc = is_whole(f, kind) ? add_whole(total, ns) : 0;

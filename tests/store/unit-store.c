@@ -294,6 +294,46 @@ static void test_totals(void)
 	free(t);
 }
 
+/* Returns the number of whole calls of an inlined function, called once in two pieces, of which the second ends so. */
+static uint64_t whole_in_pieces(enum leave_kind kind)
+{
+	const struct store_meta meta = { .pid = 1, .program = "p", .source = "emu" };
+	_cleanup_close_ int fd = memfd_create("store", MFD_CLOEXEC);
+	_cleanup_(store_closep) struct store *s = NULL;
+	uint64_t whole = UINT64_MAX;
+	struct thread t = { 0 };
+
+	make_functions();
+	CHECK_EQ(store_create(fd, &meta, &t.writer), 0);
+	store_thread_add(t.writer, 1, "t", &t.index);
+	segment(&t);
+	enter(&t, CALL_PLAIN, 0);
+	for (int piece = 0; piece < 2; piece++) {
+		enter(&t, piece ? CALL_RESUMED : CALL_INLINED, FUNCTIONS + 1);
+		t.time += 10;
+		leave(&t, piece ? kind : LEAVE_RETURN);
+		t.time += 10;
+	}
+	leave(&t, kind);
+	CHECK(!t.failed && store_thread_end(t.writer, t.index, NULL) == 0 && store_finish(t.writer) == 0);
+	store_writer_free(t.writer);
+	free(t.events);
+	if (!CHECK_EQ(store_open(fd, &s), 0))
+		return whole;
+	for (size_t i = 0; i < store_functions(s); i++)
+		if (store_function(s, i)->kind == REGION_INLINED)
+			whole = store_function(s, i)->whole;
+	return whole;
+}
+
+static void test_pieces(void)
+{
+	CHECK_EQ(whole_in_pieces(LEAVE_RETURN), 1);
+	CHECK_EQ(whole_in_pieces(LEAVE_GAP), 0);
+	CHECK_EQ(whole_in_pieces(LEAVE_END), 0);
+	CHECK_EQ(whole_in_pieces(LEAVE_SWITCH), 0);
+}
+
 /*
  * Counts the events of a thread that equal those written; SIZE_MAX if there are others. Roots are not compared, since
  * they are known at the end of a segment only. cut: the thread may end at any event.
@@ -753,6 +793,7 @@ int main(void)
 	test_round_trip(1, 0, 0);
 	test_round_trip(3, 100000, 3);
 	test_totals();
+	test_pieces();
 	test_only();
 	test_cut();
 	test_flips();
