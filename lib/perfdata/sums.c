@@ -9,7 +9,8 @@
 #include "lib/base/util.h"
 #include "lib/perfdata/sums.h"
 
-enum { SPAN_MAX = 64 << 10, SPAN_SIZE = 8, SPANS_MAX = 1 << 20, END_SIZE = 24, END_SUMMED = 12 };
+enum { SPAN_MAX = 64 << 10, SPAN_SIZE = 8, END_SIZE = 24, END_SUMMED = 12 };
+enum { ENTRIES = 8 << 10 /* of the table that are in memory at a time */ };
 
 #define TRACE (UINT32_C(1) << 31)
 #define MAGIC UINT64_C(0x736d757374686773) /* "sghtsums" */
@@ -62,51 +63,73 @@ void sums_end(struct sums *s, uint64_t at, struct buf *to)
 	buf_u64(to, MAGIC);
 }
 
-static bool has_crc(const void *data, size_t size, uint32_t crc)
+/* True if the bytes, after others with the checksum `before`, have this one. */
+static bool has_crc(uint32_t before, const void *data, size_t size, uint32_t crc)
 {
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 	return true;
 #else
-	return crc32(0, data, (uInt)size) == crc;
+	return crc32(before, data, (uInt)size) == crc;
 #endif
 }
 
-/* Reads the table and checks it: the spans must cover the file up to the table. Returns as sums_check(). */
-static int read_table(int fd, uint64_t size, uint8_t **ret, uint32_t *ret_n)
+/* The table of spans, which is as long as the file has spans. */
+struct table {
+	uint64_t start;
+	uint32_t n;
+	uint32_t next;
+	uint8_t entries[ENTRIES * SPAN_SIZE]; /* those before next */
+	size_t size;                          /* in bytes */
+};
+
+/* Reads the next entries. Returns 0 at the end of the table. */
+static int read_entries(int fd, struct table *t, struct reader *ret)
 {
-	_cleanup_free_ uint8_t *table = NULL;
-	uint64_t start = 0, magic = 0, total = 0;
+	size_t size = MIN((size_t)(t->n - t->next), (size_t)ENTRIES) * SPAN_SIZE;
+	ssize_t got = io_pread(fd, t->entries, size, (off_t)(t->start + (uint64_t)t->next * SPAN_SIZE));
+
+	if (got < 0)
+		return (int)got;
+	if ((size_t)got != size)
+		return -EBADMSG;
+	t->next += (uint32_t)(size / SPAN_SIZE);
+	t->size = size;
+	*ret = reader_of(t->entries, size);
+	return size > 0;
+}
+
+/* Checks the table: the spans must cover the file up to the table. Returns as sums_check(). */
+static int check_table(int fd, uint64_t size, struct table *t)
+{
+	uint64_t magic = 0, total = 0;
 	uint8_t end[END_SIZE] = { 0 };
-	uint32_t n = 0, crc = 0;
+	uint32_t crc = 0, sum = 0;
 	struct reader r = reader_of(end, sizeof(end));
 	ssize_t got;
+	int rc;
 
 	if (size < END_SIZE)
 		return 0;
 	got = io_pread(fd, end, sizeof(end), (off_t)(size - END_SIZE));
 	if (got < 0)
 		return (int)got;
-	if (rd_u64(&r, &start) < 0 || rd_u32(&r, &n) < 0 || rd_u32(&r, &crc) < 0 || rd_u64(&r, &magic) < 0 ||
+	if (rd_u64(&r, &t->start) < 0 || rd_u32(&r, &t->n) < 0 || rd_u32(&r, &crc) < 0 || rd_u64(&r, &magic) < 0 ||
 	    magic != MAGIC)
 		return 0;
-	if (n > SPANS_MAX || (uint64_t)n * SPAN_SIZE != size - END_SIZE - MIN(start, size - END_SIZE))
+	if ((uint64_t)t->n * SPAN_SIZE != size - END_SIZE - MIN(t->start, size - END_SIZE))
 		return -EBADMSG;
-	table = malloc((size_t)n * SPAN_SIZE + END_SUMMED);
-	if (!table)
-		return -ENOMEM;
-	got = io_pread(fd, table, (size_t)n * SPAN_SIZE + END_SUMMED, (off_t)start);
-	if (got < 0)
-		return (int)got;
-	if ((size_t)got != (size_t)n * SPAN_SIZE + END_SUMMED || !has_crc(table, (size_t)got, crc))
+	while ((rc = read_entries(fd, t, &r)) > 0) {
+		sum = (uint32_t)crc32(sum, t->entries, (uInt)t->size);
+		for (uint32_t span = 0; rd_left(&r); total += span & ~TRACE)
+			if (rd_u32(&r, &span) < 0 || rd_skip(&r, 4) < 0 || (span & ~TRACE) == 0 ||
+			    (span & ~TRACE) > SPAN_MAX)
+				return -EBADMSG;
+	}
+	if (rc < 0)
+		return rc;
+	if (!has_crc(sum, end, END_SUMMED, crc) || total != t->start)
 		return -EBADMSG;
-	r = reader_of(table, (size_t)n * SPAN_SIZE);
-	for (uint32_t i = 0, span = 0; i < n; i++, total += span & ~TRACE)
-		if (rd_u32(&r, &span) < 0 || rd_skip(&r, 4) < 0 || (span & ~TRACE) == 0 || (span & ~TRACE) > SPAN_MAX)
-			return -EBADMSG;
-	if (total != start)
-		return -EBADMSG;
-	*ret = TAKE_PTR(table);
-	*ret_n = n;
+	t->next = 0;
 	return 1;
 }
 
@@ -122,32 +145,32 @@ static void add_stretch(struct buf *to, uint64_t at, uint32_t size, bool trace)
 
 int sums_check(int fd, uint64_t size, struct buf *ret)
 {
-	_cleanup_free_ uint8_t *table = NULL, *data = NULL;
+	_cleanup_free_ struct table *t = calloc(1, sizeof(*t));
+	_cleanup_free_ uint8_t *data = malloc(SPAN_MAX);
+	uint32_t span = 0, crc = 0;
 	uint64_t at = 0;
 	struct reader r;
-	uint32_t n = 0;
-	int rc = read_table(fd, size, &table, &n);
+	int rc;
 
+	if (!t || !data)
+		return -ENOMEM;
+	rc = check_table(fd, size, t);
 	if (rc <= 0)
 		return rc;
-	data = malloc(SPAN_MAX);
-	if (!data)
-		return -ENOMEM;
-	r = reader_of(table, (size_t)n * SPAN_SIZE);
-	while (rd_left(&r)) {
-		uint32_t span = 0, crc = 0;
-		ssize_t got;
+	while ((rc = read_entries(fd, t, &r)) > 0) {
+		while (rd_u32(&r, &span) == 0 && rd_u32(&r, &crc) == 0) {
+			ssize_t got = io_pread(fd, data, span & ~TRACE, (off_t)at);
 
-		if (rd_u32(&r, &span) < 0 || rd_u32(&r, &crc) < 0)
-			return -EBADMSG;
-		got = io_pread(fd, data, span & ~TRACE, (off_t)at);
-		if (got < 0)
-			return (int)got;
-		if ((size_t)got != (span & ~TRACE) || !has_crc(data, (size_t)got, crc))
-			add_stretch(ret, at, span & ~TRACE, span & TRACE);
-		at += span & ~TRACE;
+			if (got < 0)
+				return (int)got;
+			if ((size_t)got != (span & ~TRACE) || !has_crc(0, data, (size_t)got, crc))
+				add_stretch(ret, at, span & ~TRACE, span & TRACE);
+			at += span & ~TRACE;
+		}
 	}
-	return buf_error(ret) ? buf_error(ret) : 1;
+	if (rc == 0)
+		rc = buf_error(ret);
+	return rc < 0 ? rc : 1;
 }
 
 int sums_file(int fd, uint64_t limit, uint32_t *ret)

@@ -9,6 +9,7 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/perfdata/read.h"
+#include "lib/perfdata/sums.h"
 #include "tests/unit.h"
 
 enum { TRACE_SIZE = 1001, THREADS = 3, PID = 4000, SUMS_END = 24 };
@@ -550,6 +551,28 @@ static void test_corpus(const char *name, size_t pieces, uint32_t cpus, uint64_t
 }
 
 /* "unit-perfdata FILE" writes the sample to FILE, to be checked with other readers. */
+/* As many spans as a long recording of many small slices has: one wrong byte is found. */
+static void test_many_spans(void)
+{
+	enum { SPANS = (1 << 20) + 5, AT = SPANS - 7 };
+	_cleanup_close_ int fd = memfd_create("sums", MFD_CLOEXEC);
+	_cleanup_buf_ struct buf file = { 0 }, damaged = { 0 };
+	struct sums sums = { 0 };
+
+	for (uint32_t i = 0; i < SPANS; i++) {
+		buf_u8(&file, (uint8_t)i);
+		sums_add(&sums, file.data + i, 1);
+		sums_cut(&sums, i % 2);
+	}
+	sums_end(&sums, SPANS, &file);
+	file.data[AT] ^= 1;
+	CHECK_EQ(io_pwrite(fd, file.data, file.size, 0), 0);
+	CHECK_EQ(sums_check(fd, file.size, &damaged), 1);
+	if (CHECK_EQ(damaged.size, sizeof(struct stretch)))
+		CHECK_EQ(((const struct stretch *)damaged.data)->from, AT);
+	buf_done(&sums.spans);
+}
+
 int main(int argc, char **argv)
 {
 	_cleanup_close_ int fd = argc == 2 ? open(argv[1], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
@@ -574,6 +597,7 @@ int main(int argc, char **argv)
 	test_cut(data, size, whole);
 	test_flipped(data, size, whole);
 	test_stretch();
+	test_many_spans();
 	test_recording();
 	test_live();
 	test_reused_id();
