@@ -106,16 +106,26 @@ static int list_change(struct diff *d, const struct change *change)
 	return 0;
 }
 
+/*
+ * Returns the change that stands for a pair. Instructions are more exact than times: the change of time stands for both
+ * only if it is an increase, and the larger one.
+ */
+static const struct change *change_of(const struct compared_pair *p)
+{
+	double instructions = comparison_relative(&p->instructions), time = comparison_relative(&p->time);
+
+	if (p->time.differs && p->instructions.differs)
+		return time > 0 && time > instructions ? &p->time : &p->instructions;
+	return p->time.differs ? &p->time : &p->instructions;
+}
+
 static int list_changes(struct diff *d)
 {
 	const struct comparison *c = &d->comparison;
 	int rc = 0;
 
-	/* Instructions are more exact than times: a change of time is listed only if the instructions do not differ. */
 	for (size_t i = 0; rc == 0 && i < c->n_pairs; i++)
-		rc = list_change(d, c->pairs[i].time.differs && !c->pairs[i].instructions.differs
-					? &c->pairs[i].time
-					: &c->pairs[i].instructions);
+		rc = list_change(d, change_of(&c->pairs[i]));
 	for (size_t i = 0; rc == 0 && i < c->n_calls; i++)
 		rc = list_change(d, &c->calls[i]);
 	return rc;
@@ -277,7 +287,7 @@ static json_object *change_json(const struct change *change)
 
 static const char *pair_verdict(const struct compared_pair *p)
 {
-	const struct change *change = p->time.differs && !p->instructions.differs ? &p->time : &p->instructions;
+	const struct change *change = change_of(p);
 
 	if (!p->side[0] || !p->side[1])
 		return p->side[0] ? "gone" : "new";
