@@ -7,45 +7,11 @@
 
 #include "lib/base/array.h"
 #include "lib/base/util.h"
+#include "lib/store/finder.h"
 
 /* A call that differs by less from the median is not worth an explanation; with few calls, chance does more. */
 enum { FEW_CALLS = 20, LEAST_PERCENT = 10, LEAST_PERCENT_OF_FEW = 50 };
 enum { TAIL_BASE = 3, TAIL_GROWTH = 2 };
-
-/* The function that is physically open: what pieces of an inlined call have in common. */
-struct call_place {
-	uint64_t enter, instructions;
-	size_t depth;
-};
-
-/* The state of reading one thread. */
-struct list_reading {
-	struct call_list *to;
-	struct store_iter *it;
-	uint32_t thread;
-	uint64_t stride;
-	size_t open;      /* frames of the function that are open */
-	uint64_t left_ns; /* pieces of the call that can be continued */
-	uint64_t left_instructions;
-	struct store_call last; /* that call; end 0: there is none */
-	struct call_place place;
-};
-
-static struct call_place place_of(const struct list_reading *r)
-{
-	const struct store_frame *stack;
-	size_t depth = store_iter_stack(r->it, &stack);
-
-	while (depth && stack[depth - 1].site != STORE_NO_SITE)
-		depth--;
-	return depth ? (struct call_place){ stack[depth - 1].enter, stack[depth - 1].instructions, depth }
-		     : (struct call_place){ 0 };
-}
-
-static bool same_place(const struct call_place *a, const struct call_place *b)
-{
-	return a->enter == b->enter && a->instructions == b->instructions && a->depth == b->depth;
-}
 
 static int add_part(struct call_list *l, const struct store_call *call)
 {
@@ -58,76 +24,28 @@ static int add_part(struct call_list *l, const struct store_call *call)
 	return 0;
 }
 
-/* Adds the call that no further piece can continue. */
-static int add_last(struct list_reading *r)
+/* Adds a call; every stride-th whole one is listed. */
+static int add_call(struct call_list *l, const struct store_found_call *found, uint64_t stride)
 {
-	struct call_list *l = r->to;
-	struct store_call call = r->last;
+	const struct store_call call = { .enter = found->frame.enter,
+					 .begin = found->frame.instructions,
+					 .end = found->end,
+					 .ns = found->ns,
+					 .instructions = found->instructions,
+					 .thread = (uint32_t)found->thread,
+					 .whole = found->whole };
 
-	r->last.end = 0;
-	if (!call.end)
-		return 0;
+	l->suspended += found->left == LEAVE_SWITCH && !calls_kind_is_resumed(found->frame.kind);
 	if (!call.whole)
 		return add_part(l, &call);
 	if (!l->whole || call_list_value(l, &call) > call_list_value(l, &l->slowest))
 		l->slowest = call;
-	if (l->whole++ % r->stride)
+	if (l->whole++ % stride)
 		return 0;
 	if (array_reserve(l->calls, l->n, &l->cap) < 0)
 		return -ENOMEM;
 	l->calls[l->n++] = call;
 	return 0;
-}
-
-/* Handles the end of a call, or of a part of one. */
-static int on_leave(struct list_reading *r, const struct store_event *e)
-{
-	bool inlined = e->frame.site != STORE_NO_SITE, resumed = calls_kind_is_resumed(e->frame.kind);
-	struct call_place place = place_of(r);
-	uint64_t ns = e->time - e->frame.enter, instructions = e->instructions - e->frame.instructions;
-	int rc;
-
-	if (inlined && resumed && r->last.end && same_place(&place, &r->place)) {
-		r->last.ns += ns;
-		r->last.instructions += instructions;
-		r->last.end = e->time;
-		r->last.whole = r->last.whole && e->kind != LEAVE_GAP && e->kind != LEAVE_END;
-		return 0;
-	}
-	rc = add_last(r);
-	r->to->suspended += e->kind == LEAVE_SWITCH && !resumed;
-	r->last = (struct store_call){ .enter = e->frame.enter,
-				       .begin = e->frame.instructions,
-				       .end = e->time,
-				       .ns = ns,
-				       .instructions = instructions,
-				       .thread = r->thread,
-				       .whole = store_is_whole(e) };
-	r->place = place;
-	return rc;
-}
-
-static int read_thread(struct list_reading *r)
-{
-	struct call_list *l = r->to;
-	struct store_event e;
-	int rc = 0, next;
-
-	while (rc == 0 && (next = store_iter_next(r->it, &e)) != 0) {
-		if (next < 0)
-			return next;
-		if ((e.type != STORE_ENTER && e.type != STORE_LEAVE) || !l->roots[e.frame.function] || e.frame.piece)
-			continue;
-		if (e.type == STORE_ENTER)
-			r->open++;
-		else if (r->open > 1)
-			r->open--;
-		else {
-			r->open = 0;
-			rc = on_leave(r, &e);
-		}
-	}
-	return rc < 0 ? rc : add_last(r);
 }
 
 static int compare_values(const void *left, const void *right)
@@ -139,23 +57,17 @@ static int compare_values(const void *left, const void *right)
 
 int call_list_read(struct call_list *l, const struct store *s, const uint8_t *roots, enum measure measure)
 {
+	const struct store_finder_options options = { .wanted = roots, .tid = -1, .outermost = true };
+	_cleanup_(store_finder_freep) struct store_finder *f = NULL;
+	struct store_found_call found;
 	uint64_t expected = 0;
-	int rc = 0;
+	int rc = store_finder_new(s, &options, &f);
 
 	*l = (struct call_list){ .store = s, .roots = roots, .measure = measure };
 	for (size_t i = 0; i < store_functions(s); i++)
 		expected += roots[i] ? store_function(s, i)->calls : 0;
-	for (size_t i = 0; rc == 0 && i < store_threads(s); i++) {
-		_cleanup_(store_iter_freep) struct store_iter *it = NULL;
-		struct list_reading r = { .to = l, .thread = (uint32_t)i, .stride = expected / CALL_LIST_MAX + 1 };
-
-		rc = store_iter_new(s, i, &it);
-		if (rc < 0)
-			return rc;
-		store_iter_filter(it, roots);
-		r.it = it;
-		rc = read_thread(&r);
-	}
+	while (rc == 0 && (rc = store_finder_next(f, &found)) == 1)
+		rc = add_call(l, &found, expected / CALL_LIST_MAX + 1);
 	if (rc < 0)
 		return rc;
 	l->sorted = malloc((l->n + 1) * sizeof(*l->sorted));

@@ -3,11 +3,6 @@
  * Parquet, for queries over the snapshots of many machines: a table of calls, or one of functions. Each row has its
  * host, snapshot and build-id, so that files of any number of snapshots are one table.
  */
-#include <errno.h>
-#include <stdlib.h>
-
-#include "lib/base/array.h"
-#include "lib/calls/calls.h"
 #include "lib/export/parquet-file.h"
 #include "lib/export/walk.h"
 
@@ -49,16 +44,6 @@ static const struct parquet_column function_columns[] = {
 	{ "self_instructions", PARQUET_NUMBER },
 };
 
-struct calls_table {
-	struct parquet_file file;
-	const struct store *store;
-	const struct export_options *options;
-	size_t thread;
-	uint32_t *stack; /* functions of the open frames */
-	size_t n_stack, cap_stack;
-	struct export_result *result;
-};
-
 static const char *known(const char *text)
 {
 	return text ? text : "";
@@ -77,69 +62,54 @@ static void put_origin(struct parquet_file *f, const struct store *s, const stru
 	parquet_text(f, function->build_id);
 }
 
-static void put_call(struct calls_table *t, const struct store_event *e, bool cut)
+static void put_call(struct parquet_file *f, const struct store *s, const struct export_options *o,
+		     const struct store_found_call *c)
 {
-	const struct store_function *function = store_function(t->store, e->frame.function);
-	const struct store_thread *thread = store_thread(t->store, t->thread);
-	struct parquet_file *f = &t->file;
-	uint64_t enter = e->frame.enter;
+	const struct store_thread *thread = store_thread(s, c->thread);
 
-	put_origin(f, t->store, t->options, function);
+	put_origin(f, s, o, store_function(s, c->frame.function));
 	parquet_number(f, thread->tid);
 	parquet_text(f, thread->name);
-	parquet_text(f, t->n_stack ? store_function(t->store, t->stack[t->n_stack - 1])->name : "");
-	parquet_number(f, e->depth);
-	parquet_number(f, enter);
-	parquet_number(f, e->time - MIN(e->time, enter));
-	parquet_number(f, store_duration_bound(t->store, t->thread, enter, e->time));
-	parquet_number(f, e->instructions - MIN(e->instructions, e->frame.instructions));
-	parquet_bool(f, !cut && store_is_whole(e));
-	parquet_bool(f, e->frame.site != STORE_NO_SITE);
-	t->result->slices++;
+	parquet_text(f, c->caller != STORE_NO_CALLER ? store_function(s, c->caller)->name : "");
+	parquet_number(f, c->depth);
+	parquet_number(f, c->frame.enter);
+	parquet_number(f, c->ns);
+	parquet_number(f, c->bound);
+	parquet_number(f, c->instructions);
+	parquet_bool(f, c->whole);
+	parquet_bool(f, c->frame.site != STORE_NO_SITE);
 }
 
-static int on_event(void *user, const struct store_event *e, bool cut)
+static int put_calls(struct parquet_file *f, const struct export_walk *w, const struct export_options *o,
+		     struct export_result *ret)
 {
-	struct calls_table *t = user;
+	const struct store_finder_options wanted = { .tid = w->tid, .since = w->since, .until = w->until };
+	_cleanup_(store_finder_freep) struct store_finder *finder = NULL;
+	struct store_found_call call;
+	int rc = store_finder_new(w->store, &wanted, &finder);
 
-	switch (e->type) {
-	case STORE_ENTER:
-		if (array_reserve(t->stack, t->n_stack, &t->cap_stack) < 0)
-			return -ENOMEM;
-		t->stack[t->n_stack++] = e->frame.function;
-		break;
-	case STORE_LEAVE:
-		t->n_stack -= t->n_stack > 0;
-		if (!e->frame.piece)
-			put_call(t, e, cut);
-		break;
-	case STORE_GAP:
-		t->result->gaps++;
-		break;
-	default:
-		break;
+	while (rc == 0 && (rc = store_finder_next(finder, &call)) == 1) {
+		put_call(f, w->store, o, &call);
+		ret->slices++;
+		rc = f->error;
 	}
-	return t->file.error;
+	return rc;
 }
 
 static int calls_write(const struct store *s, int fd, const struct export_options *o, struct export_result *ret)
 {
-	struct calls_table t = { .store = s, .options = o, .result = ret };
-	struct walk_sink sink = { on_event, &t };
+	struct parquet_file f;
 	struct export_walk walk;
-	int rc = 0;
+	int rc;
 
 	walk_begin(&walk, s, o, ret);
-	parquet_begin(&t.file, fd, call_columns, ELEMENTS(call_columns));
-	for (t.thread = 0; rc == 0 && t.thread < store_threads(s); t.thread++) {
-		t.n_stack = 0;
-		if (walk_wants(&walk, store_thread(s, t.thread)))
-			rc = walk_thread(&walk, t.thread, &sink);
-	}
+	for (size_t i = 0; i < store_threads(s); i++)
+		ret->gaps += walk_wants(&walk, store_thread(s, i)) ? store_thread(s, i)->gaps : 0;
+	parquet_begin(&f, fd, call_columns, ELEMENTS(call_columns));
+	rc = put_calls(&f, &walk, o, ret);
 	if (rc == 0)
-		rc = parquet_finish(&t.file);
-	parquet_done(&t.file);
-	free(t.stack);
+		rc = parquet_finish(&f);
+	parquet_done(&f);
 	return rc;
 }
 

@@ -70,7 +70,7 @@ static bool is_continued(const struct store_frame *f)
 /* Returns how far a call is from the hit; UINT64_MAX: it is another one. */
 static uint64_t mismatch(const struct store_trigger *t, const struct store_found_call *c, uint64_t slack)
 {
-	uint64_t end = c->frame.enter + c->ns, at = t->timed ? end : c->frame.enter;
+	uint64_t at = t->timed ? c->end : c->frame.enter;
 	bool longer = is_wait(t) && c->ns > t->value;
 
 	/* A call does not end where its goroutine goes on in another thread. */
