@@ -94,7 +94,7 @@ static void print_result(const struct result *r, const struct named_store *store
 	if (r->is.absent)
 		printf("; no function of the trace has the name %s", esc(a->function));
 	if (r->is.cut)
-		printf("; %s not known to the end", format_plural(r->is.cut, "call"));
+		printf("; %s not traced from begin to end", format_plural(r->is.cut, "call"));
 	putchar('\n');
 }
 

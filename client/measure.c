@@ -263,7 +263,7 @@ static int measure_calls(const struct store *s, const struct measure_options *o,
 		return 0;
 	case MEASURE_MAX:
 		ret->low = MAX(all.longest[0], all.longest_cut);
-		ret->high = all.longest_cut > all.longest[1] ? UINT64_MAX : all.longest[1];
+		ret->high = all.cut ? UINT64_MAX : all.longest[1];
 		return 0;
 	default:
 		return find_quantile(s, wanted, o, ret);

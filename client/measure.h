@@ -24,7 +24,7 @@ enum measure_metric {
 	MEASURE_P95,
 	MEASURE_P99,
 	MEASURE_P999,
-	MEASURE_MAX, /* a call whose end is unknown lasted at least as long as it was traced */
+	MEASURE_MAX, /* a call that is not known from enter to leave lasted as long as it was traced, or longer */
 };
 
 #define MEASURE_METRICS "calls, instructions, total, mean, min, median, p90, p95, p99, p999 and max"
