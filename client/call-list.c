@@ -89,9 +89,10 @@ void call_list_done(struct call_list *l)
 
 uint64_t call_list_quantile(const struct call_list *l, double share)
 {
-	size_t index = (size_t)(share * (double)(l->n - 1));
+	/* In whole numbers: a product such as 0.07 * 100 is more than 7. */
+	uint64_t millionths = (uint64_t)(share * 1e6 + 0.5), rank = (l->n * millionths + 999999) / 1000000;
 
-	return l->sorted[MIN(index, l->n - 1)];
+	return l->sorted[MAX(rank, 1u) - 1];
 }
 
 /*

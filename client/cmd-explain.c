@@ -140,7 +140,7 @@ static int explain_calls(struct explain *x)
 	for (size_t i = 0; x->above > 0 && i < x->list.n; i++)
 		if (call_list_value(&x->list, &x->list.calls[i]) > limit)
 			x->slow[x->n_slow++] = x->list.calls[i];
-	/* If calls are equal, none exceeds the limit: the slowest one is explained. */
+	/* If calls are equal, or few, none exceeds the limit: the slowest one is explained. */
 	if (!x->n_slow)
 		x->slow[x->n_slow++] = x->list.slowest;
 	return STATUS_OK;

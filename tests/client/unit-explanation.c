@@ -555,6 +555,26 @@ static void test_stands_out(void)
 	CHECK(stands_out(growing, 300));
 }
 
+/* The value that at least this share of the calls does not exceed, as csight report and assert have it. */
+static void test_quantiles(void)
+{
+	static const struct {
+		unsigned calls;
+		double share;
+		uint64_t value;
+	} cases[] = { { 1, 0.5, 1 },    { 1, 0.99, 1 },       { 2, 0.5, 1 },     { 3, 0.5, 2 },      { 10, 0.9, 9 },
+		      { 11, 0.9, 10 },  { 11, 0.99, 11 },     { 99, 0.99, 99 },  { 100, 0.99, 99 },  { 101, 0.99, 100 },
+		      { 100, 0.07, 7 }, { 1000, 0.999, 999 }, { 300, 0.9, 270 }, { 5, 0.0000001, 1 } };
+	uint64_t values[1000];
+
+	for (unsigned i = 0; i < ELEMENTS(values); i++)
+		values[i] = i + 1;
+	for (unsigned i = 0; i < ELEMENTS(cases); i++)
+		CHECK_EQ(
+		    call_list_quantile(&(struct call_list){ .n = cases[i].calls, .sorted = values }, cases[i].share),
+		    cases[i].value);
+}
+
 /* Of the calls nearest to the median, the one that calls what the others call. */
 static void test_typical(void)
 {
@@ -673,6 +693,7 @@ int main(void)
 	test_planted();
 	test_limits();
 	test_stands_out();
+	test_quantiles();
 	test_typical();
 	test_groups();
 	test_incomplete();
