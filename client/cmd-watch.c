@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* csight watch. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "client/client.h"
@@ -52,6 +55,7 @@ struct watch {
 	bool background;
 	unsigned n_spec; /* options of spec */
 	pid_t pid;
+	int64_t id; /* of the trigger */
 	struct trigger_spec spec;
 	struct reason endless; /* why it is unknown where a function returns, if it is */
 	const char *endless_name;
@@ -123,6 +127,46 @@ static void run_command(const struct watch *w, const struct csight_object *snaps
 			     WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
+/*
+ * The connection of the trigger; a duplicate, so that the trigger exists until its counts are printed. Negative: none.
+ */
+static volatile sig_atomic_t connection = -1;
+static volatile sig_atomic_t interrupted;
+
+/* Ends the wait for events, but not the trigger: the daemon does not notice. */
+static void on_signal(int number)
+{
+	int saved = errno;
+
+	interrupted = 1;
+	shutdown(connection, SHUT_RD);
+	errno = saved;
+}
+
+/* The first signal ends the trigger, the second one csight. */
+static void catch_signals(const struct client *c)
+{
+	const struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
+
+	connection = fcntl(trigger_call_fd(c->daemon), F_DUPFD_CLOEXEC, 0);
+	if (connection < 0)
+		return;
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+/* Prints the counts of the trigger whose wait a signal ended. Returns the exit status. */
+static int end_interrupted(struct watch *w)
+{
+	_cleanup_object_ struct csight_object *list = NULL;
+	int rc = w->client->quiet ? 0 : trigger_call_list(w->client->daemon, &list);
+
+	for (size_t i = 0; i < csight_count(list, "triggers"); i++)
+		if (csight_number(csight_item(list, "triggers", i), "id", 0) == w->id)
+			print_end(csight_item(list, "triggers", i));
+	return rc < 0 ? client_daemon_failed(w->client, rc) : w->client->status;
+}
+
 static int on_event(void *userdata, const struct csight_object *reply)
 {
 	const struct csight_object *trigger = csight_field(reply, "trigger"),
@@ -130,6 +174,10 @@ static int on_event(void *userdata, const struct csight_object *reply)
 	struct watch *w = userdata;
 	const char *group;
 
+	if (trigger) {
+		w->id = csight_number(trigger, "id", 0);
+		catch_signals(w->client);
+	}
 	if (trigger && !w->client->quiet)
 		fprintf(stderr, "watching process %d (%s): %s\n", (int)w->pid, esc(csight_text(trigger, "name")),
 			esc(csight_text(trigger, "condition")));
@@ -218,6 +266,8 @@ static int set_trigger(struct watch *w, json_object *places)
 							.event = w->background ? NULL : on_event,
 							.userdata = w },
 				&reply);
+	if (rc < 0 && interrupted)
+		return end_interrupted(w);
 	if (rc < 0) {
 		rc = client_daemon_failed(c, rc);
 		if (w->endless_name)

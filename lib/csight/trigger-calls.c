@@ -26,6 +26,11 @@ int trigger_call_watch(struct csight *c, const struct trigger_call *call, struct
 	return rc;
 }
 
+int trigger_call_fd(const struct csight *c)
+{
+	return varlink_stream_fd(c->stream);
+}
+
 int trigger_call_list(struct csight *c, struct csight_object **ret)
 {
 	csight_begin_call(c, "list triggers");

@@ -20,6 +20,9 @@ struct trigger_call {
 /* *ret has the trigger in the field "trigger". */
 int trigger_call_watch(struct csight *c, const struct trigger_call *call, struct csight_object **ret);
 
+/* Returns the descriptor of the connection on which a call waits, which remains the handle's. */
+int trigger_call_fd(const struct csight *c);
+
 /* *ret has the field "triggers". */
 int trigger_call_list(struct csight *c, struct csight_object **ret);
 
