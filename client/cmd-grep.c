@@ -74,10 +74,11 @@ static const char *function_name(const struct grep *g, uint32_t function)
 
 static void print_call_json(const struct grep *g, const struct store_found_call *call)
 {
+	const struct store_function *f = store_function(g->input.store, call->frame.function);
 	const struct store_site *site = store_site(g->input.store, call->frame.site);
 	_cleanup_json_ json_object *o = json_object_new_object();
 
-	json_add_bytes(o, "name", function_name(g, call->frame.function));
+	json_add_bytes(o, "name", f->name);
 	json_add_u64(o, "thread", store_thread(g->input.store, call->thread)->tid);
 	json_add_u64(o, "time", call->frame.enter);
 	json_add_u64(o, "duration", call->ns);
@@ -86,6 +87,8 @@ static void print_call_json(const struct grep *g, const struct store_found_call 
 	json_add_u64(o, "instructions", call->instructions);
 	json_add_u64(o, "depth", call->depth);
 	json_add_bool(o, "whole", call->whole);
+	if (call->whole && store_is_slow(f, call->ns, call->bound))
+		json_add_bool(o, "slow", true);
 	json_add_str(o, "entered", calls_kind_str(call->frame.kind));
 	json_add_str(o, "left", calls_leave_str(call->left));
 	if (call->caller != STORE_NO_CALLER)
