@@ -4,7 +4,7 @@
 
 #include "client/client.h"
 #include "client/group.h"
-#include "lib/base/duration.h"
+#include "client/selection.h"
 #include "lib/base/escape.h"
 
 enum {
@@ -67,7 +67,7 @@ static int snapshot_parse(struct client *c, struct client_annotation *ret, struc
 			rc = set_group(c, ret_subject, GROUP_TREE + (unsigned)(o - OPTION_TREE), value);
 			break;
 		case OPTION_LAST:
-			if (duration_parse(value, &ret->options.last) < 0 || !ret->options.last)
+			if (selection_parse_duration(value, &ret->options.last) < 0 || !ret->options.last)
 				return client_usage(c, "--last: '%s' is not a time, such as 10ms", esc(value));
 			break;
 		case OPTION_REASON:

@@ -8,7 +8,7 @@
 
 #include "client/client.h"
 #include "client/format.h"
-#include "lib/base/duration.h"
+#include "client/selection.h"
 #include "lib/base/escape.h"
 
 enum {
@@ -110,7 +110,7 @@ static int parse_number(struct client *c, const char *option, const char *value,
 {
 	bool time = strcmp(option, "for") == 0;
 
-	if ((time ? duration_parse(value, ret) : parse_size(value, ret)) == 0 && *ret)
+	if ((time ? selection_parse_duration(value, ret) : parse_size(value, ret)) == 0 && *ret)
 		return 0;
 	return client_usage(c, "--%s: '%s' is not a %s", option, esc(value),
 			    time ? "time, such as 30s" : "size, such as 500M");

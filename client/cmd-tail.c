@@ -9,7 +9,7 @@
 
 #include "client/format.h"
 #include "client/local-decode.h"
-#include "lib/base/duration.h"
+#include "client/selection.h"
 #include "lib/base/escape.h"
 
 enum {
@@ -57,7 +57,7 @@ static void catch_signals(int fd)
 
 static int parse_time(struct client *c, const char *option, const char *value, uint64_t *ret)
 {
-	if (duration_parse(value, ret) == 0 && *ret)
+	if (selection_parse_duration(value, ret) == 0 && *ret)
 		return 0;
 	return client_usage(c, "--%s: '%s' is not a time, such as 5ms", option, esc(value));
 }
