@@ -268,16 +268,24 @@ static int run_command(struct asserting *t)
 	return STATUS_FAILED;
 }
 
-static int add_assertion(struct asserting *t, const char *text)
+static int parse_assertion(struct client *c, const char *text, struct assertion *ret)
 {
 	struct reason why = { "" };
 
+	return assertion_parse(text, ret, &why) < 0
+		   ? client_usage(c, "'%s': %s", esc(text), why.text[0] ? why.text : "out of memory")
+		   : 0;
+}
+
+static int add_assertion(struct asserting *t, const char *text)
+{
+	int rc;
+
 	if (t->n == CMD_ASSERT_MAX)
 		return client_usage(t->client, "at most %d assertions are accepted", CMD_ASSERT_MAX);
-	if (assertion_parse(text, &t->list[t->n], &why) < 0)
-		return client_usage(t->client, "'%s': %s", esc(text), why.text[0] ? why.text : "out of memory");
-	t->n++;
-	return 0;
+	rc = parse_assertion(t->client, text, &t->list[t->n]);
+	t->n += rc == 0;
+	return rc;
 }
 
 /* Sorts the arguments: one with a parenthesis is an assertion, another one names the trace. */
@@ -350,6 +358,16 @@ static int assert_run(struct client *c)
 		return run_command(&t);
 	rc = named_store_open(c, t.input, &t.store);
 	return rc == STATUS_OK ? judge_all(&t) : rc;
+}
+
+int cmd_assert_check(struct client *c, const char *text)
+{
+	struct assertion a;
+	int rc = parse_assertion(c, text, &a);
+
+	if (rc == 0)
+		assertion_done(&a);
+	return rc;
 }
 
 int cmd_assert_snapshot(struct client *c, const char *const *texts, size_t n, bool nominal, const char *id)

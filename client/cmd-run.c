@@ -159,6 +159,9 @@ static int run_parse(struct client *c, struct run_options *ret)
 		return client_usage(c, "--json has no effect without --snapshot");
 	if (ret->n_asserts && !ret->snapshot)
 		return client_usage(c, "--assert has no effect without --snapshot");
+	for (size_t i = 0; i < ret->n_asserts; i++)
+		if (cmd_assert_check(c, ret->asserts[i]) != 0)
+			return STATUS_USAGE;
 	if (ret->rings && parse_i64(ret->rings, 1, EMU_RINGS_MAX, &n) < 0)
 		return client_usage(c, "--rings: '%s' is not a number from 1 to %d", esc(ret->rings), EMU_RINGS_MAX);
 	return ret->emu ? -1 : check_native(c, ret);
