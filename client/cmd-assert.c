@@ -310,6 +310,8 @@ static int add_arguments(struct asserting *t)
 		return client_usage(c, "missing assertion, such as 'p99(F) < 2ms'");
 	if (!t->input && !t->command)
 		return client_usage(c, NAMED_STORE_MISSING ", or -- and a command");
+	if (t->command && trace_options_given(&c->trace))
+		return client_usage(c, "--images, --buffer and --regs apply to files, not to a command");
 	if (t->ring_size && !t->command)
 		return client_usage(c, "--ring-size has no effect without a command");
 	return -1;

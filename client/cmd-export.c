@@ -91,6 +91,7 @@ struct export
 	struct export_options options;
 	const char *core; /* or NULL */
 	char host[256];   /* "": unknown */
+	bool host_given;
 };
 
 static void export_done(struct export *e)
@@ -568,11 +569,41 @@ static int export_parse_option(struct export *e, int option, const char *value)
 			return client_usage(e->client, "--host: a name has at most %zu characters",
 					    sizeof(e->host) - 1);
 		strcpy(e->host, value);
+		e->host_given = true;
 		return 0;
 	default:
 		e->selection.budget = value;
 		return 0;
 	}
+}
+
+/* True if an output is made by a decode, to which --images, --buffer and --regs apply. */
+static bool is_decoded(const struct export *e, const struct export_output *out)
+{
+	if (out->origin == FROM_TRACE || out->origin == FROM_PARTS)
+		return true;
+	return named_store_is_path(e->name) && (out->origin == FROM_STORE || strcmp(out->format, "store") == 0);
+}
+
+/* Refuses options that none of the outputs uses. */
+static int export_check_options(const struct export *e)
+{
+	bool decoded = false, bundle = false, parquet = false;
+
+	for (size_t i = 0; i < e->output_files.n; i++) {
+		const struct export_output *out = &e->outputs[i];
+
+		decoded = decoded || is_decoded(e, out);
+		bundle = bundle || out->origin == FROM_PARTS;
+		parquet = parquet || out->ops == &export_parquet || out->ops == &export_parquet_functions;
+	}
+	if (!decoded && trace_options_given(&e->client->trace))
+		return client_usage(e->client, "--images, --buffer and --regs have no effect: nothing is decoded");
+	if (!bundle && e->core)
+		return client_usage(e->client, "--core has no effect without --to bundle");
+	if (!parquet && e->host_given)
+		return client_usage(e->client, "--host has no effect without --to parquet or parquet-functions");
+	return 0;
 }
 
 static int export_parse(struct export *e)
@@ -597,6 +628,8 @@ static int export_parse(struct export *e)
 							.fd = STDOUT_FILENO };
 		rc = export_check_output(e, &e->outputs[i]);
 	}
+	if (rc == 0)
+		rc = export_check_options(e);
 	return rc == 0 ? -1 : rc;
 }
 

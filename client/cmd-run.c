@@ -159,6 +159,8 @@ static int run_parse(struct client *c, struct run_options *ret)
 		return client_usage(c, "--json has no effect without --snapshot");
 	if (ret->n_asserts && !ret->snapshot)
 		return client_usage(c, "--assert has no effect without --snapshot");
+	if (ret->nominal && !ret->n_asserts)
+		return client_usage(c, "--nominal has no effect without --assert");
 	for (size_t i = 0; i < ret->n_asserts; i++)
 		if (cmd_assert_check(c, ret->asserts[i]) != 0)
 			return STATUS_USAGE;

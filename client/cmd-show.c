@@ -222,6 +222,8 @@ static int show_parse(struct client *c, struct show *ret)
 		return client_usage(c, "--width requires --sum");
 	if (ret->sum && (ret->tail || ret->selection.from))
 		return client_usage(c, "--sum cannot be combined with --tail or --from");
+	if (ret->sum && c->json)
+		return client_usage(c, "--sum cannot be combined with --json, which has single calls");
 	return -1;
 }
 
@@ -236,7 +238,9 @@ static int show_run(struct client *c)
 		return rc;
 	if (named_store_is_path(c->argv[0]))
 		return show_file(c, &show);
-	rc = client_connect(c);
+	rc = named_store_check_options(c, c->argv[0]);
+	if (rc == 0)
+		rc = client_connect(c);
 	if (rc == 0)
 		rc = client_find(c, c->argv[0], &snapshot);
 	return rc == 0 ? show_snapshot(c, &show, snapshot) : rc;

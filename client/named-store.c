@@ -123,12 +123,17 @@ static int open_named_file(struct client *c, const char *name, struct named_stor
 	return trace_store_open(c, name, &ret->fd, &ret->store);
 }
 
+int named_store_check_options(struct client *c, const char *name)
+{
+	return trace_options_given(&c->trace)
+		   ? client_usage(c, "%s is a snapshot of the daemon: --images, --buffer and --regs apply to files",
+				  esc(name))
+		   : 0;
+}
+
 static int open_snapshot_store(struct client *c, const char *name, struct named_store *ret)
 {
-	int rc = trace_options_given(&c->trace)
-		     ? client_usage(c, "%s is a snapshot of the daemon: --images, --buffer and --regs apply to files",
-				    esc(name))
-		     : client_connect(c);
+	int rc = client_connect(c);
 
 	if (rc == 0)
 		rc = client_find(c, name, &ret->snapshot);
@@ -248,10 +253,15 @@ int named_store_read(struct client *c, const char *name, struct named_store *ret
 int named_store_open(struct client *c, const char *name, struct named_store *ret)
 {
 	bool group = strncmp(name, GROUP_PREFIX, strlen(GROUP_PREFIX)) == 0;
-	int rc = group                       ? group_open_store(c, name, &ret->fd)
-		 : named_store_is_path(name) ? open_named_file(c, name, ret)
-					     : open_snapshot_store(c, name, ret);
+	int rc;
 
+	if (!group && named_store_is_path(name)) {
+		rc = open_named_file(c, name, ret);
+	} else {
+		rc = named_store_check_options(c, name);
+		if (rc == 0)
+			rc = group ? group_open_store(c, name, &ret->fd) : open_snapshot_store(c, name, ret);
+	}
 	return rc == STATUS_OK ? named_store_read(c, name, ret) : rc;
 }
 

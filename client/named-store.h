@@ -37,6 +37,9 @@ bool named_store_is_path(const char *name);
 /* True if a file begins as one that named_store_open() reads: a store, or trace, which the options may say it is. */
 bool named_store_reads(const struct client *c, int fd);
 
+/* Prints an error if options of a decode are given, which a snapshot of the daemon does not need. Returns as below. */
+int named_store_check_options(struct client *c, const char *name);
+
 /*
  * Opens the store of a snapshot or file, and names functions whose debug files can be found now. Prints errors. Returns
  * 0 or an exit status.
