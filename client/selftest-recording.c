@@ -162,21 +162,32 @@ static int read_json(const struct selftest_recording *rec, const char *file, jso
 }
 
 /*
- * Decodes the snapshot of a recording: under the emulator from the spool in the recordings, else by its ID, through
- * csightd.
+ * Decodes the snapshot of a recording: of a bundle that csightd's snapshot is exported as, by its ID; or from the spool
+ * in the recordings if they are compared again.
  */
 static int decode(const struct selftest_recording *rec, json_object *snapshot, struct reason *r)
 {
+	const char *export[ARGUMENTS] = { "csight", "export", "--quiet", "--to", "bundle" };
 	const char *argv[ARGUMENTS] = { "csight", "decode", "--by-thread", "--to", "elements", NULL };
+	bool again = rec->emulated && !rec->socket;
 	char path[PATH_MAX];
 	const char *id;
 	size_t n = 5;
+	int rc = 0;
 
 	if (json_get_str(snapshot, "id", &id) < 0 || strchr(id, '/') ||
-	    snprintf(path, sizeof(path), "%s/state/csight/%s", rec->root, id) >= (int)sizeof(path))
+	    snprintf(path, sizeof(path), again ? "%s/state/csight/%s" : "%s/%s/bundle", rec->root,
+		     again ? id : rec->name) >= (int)sizeof(path))
 		return reason_set(r, -EBADMSG, "the snapshot has no valid ID");
-	argv[n++] = rec->emulated ? path : id;
-	return run_csight(rec, argv, "elements", r);
+	if (rec->socket) {
+		export[n++] = "--socket";
+		export[n++] = rec->socket;
+	}
+	export[n] = id;
+	argv[5] = path;
+	if (!again)
+		rc = run_csight(rec, export, "bundle", r);
+	return rc < 0 ? rc : run_csight(rec, argv, "elements", r);
 }
 
 static int read_logs(const struct selftest_recording *rec, struct selftest_log *truth, struct selftest_log *decoded,

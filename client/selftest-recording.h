@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The recordings of csight selftest, in a directory of files for each of them, all below one root, which can be copied:
- * ROOT/NAME/truth, out (what the program and csight run printed), error, elements and recording.json. This csight
- * makes them, as a child process. Functions return negative errno with a reason.
+ * ROOT/NAME/truth, out (what the program and csight run printed), bundle, error, elements and recording.json. This
+ * csight makes them, as a child process. Functions return negative errno with a reason.
  */
 #ifndef CSIGHT_CLIENT_SELFTEST_RECORDING_H
 #define CSIGHT_CLIENT_SELFTEST_RECORDING_H
@@ -14,7 +14,7 @@
 
 struct selftest_recording {
 	const char *root, *name;
-	const char *socket; /* of csightd; NULL: the default */
+	const char *socket; /* of csightd; NULL: the default, or under the emulator none: it is compared again */
 	const char *option; /* of csight run, or NULL */
 	bool emulated;
 	/* Set by selftest_recording_compare(). */
