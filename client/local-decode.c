@@ -147,15 +147,16 @@ int local_decode_open_outputs(struct local_decode *d)
 	return rc;
 }
 
-/* True if the reader of standard output, to which the decode writes, has closed it: that is no error. */
+/*
+ * True if the reader of standard output has closed it: that is no error, unless there are other outputs, which are
+ * incomplete.
+ */
 static bool reader_is_gone(const struct local_decode *d)
 {
 	struct pollfd gone = { STDOUT_FILENO, 0, 0 };
 
-	for (size_t i = 0; i < d->n_made; i++)
-		if (d->file.outputs[i] == STDOUT_FILENO)
-			return poll(&gone, 1, 0) == 1 && gone.revents & POLLERR;
-	return false;
+	return d->n_made == 1 && d->file.outputs[0] == STDOUT_FILENO && poll(&gone, 1, 0) == 1 &&
+	       gone.revents & POLLERR;
 }
 
 static int on_progress(void *userdata, const char *phase, uint64_t done, uint64_t total)
