@@ -13,6 +13,7 @@
 #include "client/format.h"
 #include "client/function-name.h"
 #include "client/named-store.h"
+#include "client/output-files.h"
 #include "client/selection.h"
 #include "client/terminal.h"
 #include "lib/base/escape.h"
@@ -45,7 +46,8 @@ static const struct verb_option options[] = {
 struct explain {
 	struct client *client;
 	const char *function, *at, *path;
-	double above; /* share of the calls; 0: not given */
+	const char *name; /* of the snapshot or file */
+	double above;     /* share of the calls; 0: not given */
 	enum measure measure;
 	bool measure_given; /* by --by */
 	bool groups;
@@ -369,11 +371,14 @@ static int explain_write(const struct explain *x)
 		rc = store_open(fd, &s);
 	if (rc < 0)
 		return failed(rc);
-	to = open(x->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	rc = output_files_open(x->path, O_WRONLY, x->name, x->input.fd, &to);
+	if (rc != STATUS_OK)
+		return rc;
 	o.budget = 0;
-	rc = to < 0 ? -errno : export_perfetto.write(s, to, &o, &result);
+	rc = export_perfetto.write(s, to, &o, &result);
 	if (rc < 0) {
-		client_error("cannot write %s: %s", esc(x->path), strerror(-rc));
+		output_files_remove(x->path, to);
+		client_error("cannot write %s: %s%s", esc(x->path), strerror(-rc), client_write_advice(-rc));
 		return STATUS_FAILED;
 	}
 	if (!x->client->json)
@@ -573,7 +578,8 @@ static int explain_run(struct client *c)
 
 	if (rc >= 0)
 		return rc;
-	rc = named_store_open(c, c->argc > 1 ? c->argv[1] : "last", &x.input);
+	x.name = c->argc > 1 ? c->argv[1] : "last";
+	rc = named_store_open(c, x.name, &x.input);
 	return rc == 0 ? explain_all(&x) : rc;
 }
 

@@ -203,37 +203,19 @@ static int export_open_store(struct export *e)
 	return rc == STATUS_OK ? selection_apply(e->client, &e->selection, e->input.store, &e->options) : rc;
 }
 
-/*
- * Opens the file of an output. input: the file that is read, which is refused, since opening it for output would
- * truncate it.
- */
-static int output_open(struct export_output *out, int input)
+/* Opens the file of an output. input: the file that is read, or a copy of it. */
+static int output_open(const struct export *e, struct export_output *out, int input)
 {
-	struct stat from, to;
-
-	if (!out->path)
-		return STATUS_OK;
-	if (fstat(input, &from) == 0 && stat(out->path, &to) == 0 && from.st_dev == to.st_dev &&
-	    from.st_ino == to.st_ino) {
-		client_error("%s is the input: name another output file", esc(out->path));
-		return STATUS_FAILED;
-	}
-	out->fd = open(out->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (out->fd >= 0)
-		return STATUS_OK;
-	client_error("cannot write %s: %s%s", esc(out->path), strerror(errno), client_write_advice(errno));
-	return STATUS_FAILED;
+	return out->path ? output_files_open(out->path, O_WRONLY, e->name, input, &out->fd) : STATUS_OK;
 }
 
 static int output_close(struct export_output *out, int rc)
 {
 	struct stat st;
-	bool regular = out->path && fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode);
 
-	/* An incomplete file must not be mistaken for a complete one. */
-	if (rc < 0 && regular)
-		unlink(out->path);
-	if (rc == 0 && regular)
+	if (rc < 0 && out->path)
+		output_files_remove(out->path, out->fd);
+	if (rc == 0 && out->path && fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode))
 		out->bytes = (uint64_t)st.st_size;
 	if (out->path)
 		closep(&out->fd);
@@ -250,7 +232,7 @@ static int export_store(struct export *e, struct export_output *out)
 	int rc = export_open_store(e);
 
 	if (rc == 0)
-		rc = output_open(out, e->input.fd);
+		rc = output_open(e, out, e->input.fd);
 	if (rc != 0)
 		return rc;
 	o = e->options;
@@ -271,7 +253,7 @@ static int export_file(struct export *e, struct export_output *out)
 	if (rc == 0 && lseek(fd, 0, SEEK_SET) < 0)
 		rc = report_absent(e, out->format, -errno);
 	if (rc == 0)
-		rc = output_open(out, fd);
+		rc = output_open(e, out, fd);
 	if (rc != 0)
 		return rc;
 	return output_close(out, description && e->input.redacted ? redaction_description(fd, out->fd)
@@ -312,7 +294,7 @@ static void export_on_result(struct client *c, json_object *result)
 }
 
 /* Decodes to a temporary file, of which a redacted copy is written. */
-static int export_redacted(struct local_decode *d, struct export_output *out)
+static int export_redacted(const struct export *e, struct local_decode *d, struct export_output *out)
 {
 	_cleanup_close_ int fd = trace_store_temporary();
 	int rc;
@@ -323,7 +305,7 @@ static int export_redacted(struct local_decode *d, struct export_output *out)
 	}
 	rc = local_decode_to(d, out->format, fd);
 	if (rc == 0)
-		rc = output_open(out, d->file.input);
+		rc = output_open(e, out, d->file.input);
 	if (rc != 0)
 		return rc;
 	rc = lseek(fd, 0, SEEK_SET) < 0 ? -errno : redaction_autofdo(fd, out->fd);
@@ -340,7 +322,7 @@ static int export_trace(struct export *e, struct export_output *out)
 	d.output_files = (struct output_files){ .files = { { out->format, out->path } }, .n = 1 };
 	rc = export_open_trace(e, &d);
 	if (rc == 0 && e->input.redacted)
-		return export_redacted(&d, out);
+		return export_redacted(e, &d, out);
 	if (rc == 0)
 		rc = local_decode_open_outputs(&d);
 	if (rc == 0)
@@ -402,7 +384,7 @@ static int bundle_redacted(struct export *e, struct export_output *out, struct b
 	}
 	p->store = store;
 	p->snapshot = text;
-	rc = output_open(out, store);
+	rc = output_open(e, out, store);
 	return rc != STATUS_OK ? rc : output_close(out, bundle_write(out->fd, p));
 }
 
@@ -428,7 +410,7 @@ static int bundle_whole(struct export *e, struct export_output *out, struct bund
 	p->directory = d.file.finder.dir;
 	p->snapshot = text;
 	p->files = &files;
-	rc = output_open(out, d.file.input);
+	rc = output_open(e, out, d.file.input);
 	return rc != STATUS_OK ? rc : output_close(out, bundle_write(out->fd, p));
 }
 

@@ -89,38 +89,11 @@ int local_decode_open_snapshot(struct local_decode *d, const char *id, int trace
 	return file_decode_open_snapshot(&d->file, id, trace, json) < 0 ? report_failure(d) : STATUS_OK;
 }
 
-static int create_output(const char *path, int *ret)
-{
-	/* Readable too, since a store is not written sequentially and is read back. */
-	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-
-	if (fd < 0 && errno != ENOENT)
-		fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0) {
-		client_error("cannot write %s: %s%s", esc(path), strerror(errno), client_write_advice(errno));
-		return STATUS_FAILED;
-	}
-	*ret = fd;
-	return STATUS_OK;
-}
-
-/* An incomplete file must not be mistaken for a complete one. */
 static void remove_outputs(struct local_decode *d)
 {
-	struct stat st;
-
 	for (size_t i = 0; i < d->n_made; i++)
-		if (d->made[i] && fstat(d->file.outputs[i], &st) == 0 && S_ISREG(st.st_mode))
-			unlink(d->output_files.files[i].path);
-}
-
-/* True if path is the input: opening it for output would truncate it. */
-static bool is_input(const struct local_decode *d, const char *path)
-{
-	struct stat a, b;
-
-	return stat(path, &a) == 0 && S_ISREG(a.st_mode) && fstat(d->file.input, &b) == 0 && a.st_dev == b.st_dev &&
-	       a.st_ino == b.st_ino;
+		if (d->made[i])
+			output_files_remove(d->output_files.files[i].path, d->file.outputs[i]);
 }
 
 int local_decode_open_outputs(struct local_decode *d)
@@ -133,13 +106,10 @@ int local_decode_open_outputs(struct local_decode *d)
 		const char *path = !a->path && strcmp(a->format, "none") == 0 ? "/dev/null" : a->path;
 
 		d->file.outputs[i] = STDOUT_FILENO;
-		if (path && is_input(d, path)) {
-			client_error("%s is the input: name another output file", esc(path));
-			rc = STATUS_FAILED;
-		} else if (path) {
-			rc = create_output(path, &d->file.outputs[i]);
-			d->made[i] = rc == STATUS_OK;
-		}
+		/* Readable too, since a store is not written sequentially and is read back. */
+		if (path)
+			rc = output_files_open(path, O_RDWR, d->file.name, d->file.input, &d->file.outputs[i]);
+		d->made[i] = path && rc == STATUS_OK;
 		d->n_made += rc == STATUS_OK;
 	}
 	if (rc != STATUS_OK)

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/output-files.h"
 #include "lib/base/escape.h"
@@ -48,4 +52,51 @@ int output_files_finish(struct client *c, struct output_files *a, const char *fo
 		}
 	}
 	return printed > 1 ? client_usage(c, "only one format can be written to standard output") : 0;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* The descriptor may be of a copy of what name has, or name may be a directory. */
+static bool is_input(const char *path, const char *name, int fd)
+{
+	struct stat output, input;
+
+	if (stat(path, &output) < 0 || !S_ISREG(output.st_mode))
+		return false;
+	return (stat(name, &input) == 0 && is_same(&input, &output)) ||
+	       (fstat(fd, &input) == 0 && is_same(&input, &output));
+}
+
+int output_files_open(const char *path, int mode, const char *input, int input_fd, int *ret)
+{
+	int flags = O_CREAT | O_TRUNC | O_CLOEXEC, fd;
+
+	if (is_input(path, input, input_fd)) {
+		client_error("%s is the input: name another output file", esc(path));
+		return STATUS_FAILED;
+	}
+	fd = open(path, mode | flags, 0666);
+	if (fd < 0 && mode == O_RDWR && errno != ENOENT)
+		fd = open(path, O_WRONLY | flags, 0666);
+	if (fd < 0) {
+		client_error("cannot write %s: %s%s", esc(path), strerror(errno), client_write_advice(errno));
+		return STATUS_FAILED;
+	}
+	*ret = fd;
+	return STATUS_OK;
+}
+
+void output_files_remove(const char *path, int fd)
+{
+	struct stat opened, named;
+
+	if (fstat(fd, &opened) < 0 || !S_ISREG(opened.st_mode))
+		return;
+	if (lstat(path, &named) == 0 && is_same(&opened, &named))
+		unlink(path);
+	else if (ftruncate(fd, 0) < 0)
+		return;
 }

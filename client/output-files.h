@@ -23,4 +23,16 @@ int output_files_add_path(struct client *c, struct output_files *a, const char *
 /* Call after the last option. format: the default. Returns 0, or STATUS_USAGE if files and formats do not match. */
 int output_files_finish(struct client *c, struct output_files *a, const char *format);
 
+/*
+ * Opens an output, and truncates it, unless it is the input: the file of that name, or input_fd. mode: O_WRONLY; or
+ * O_RDWR, if path can be read, too. Prints an error; returns 0 or STATUS_FAILED.
+ */
+int output_files_open(const char *path, int mode, const char *input, int input_fd, int *ret);
+
+/*
+ * An incomplete file must not be mistaken for a complete one: removes what was opened. A file of which path is not the
+ * name, but a symbolic link, as /dev/stdout, becomes empty.
+ */
+void output_files_remove(const char *path, int fd);
+
 #endif
