@@ -287,6 +287,7 @@ static void pass_on(int signal, siginfo_t *info, void *context)
 }
 
 static const int passed_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 };
+static struct sigaction actions_before[ELEMENTS(passed_signals)];
 
 /*
  * Executes the program in the child process. gate: a pipe; the child waits for a byte from it, and ends if the pipe is
@@ -327,14 +328,21 @@ static int start_program(struct client *c, char *const *argv, const int *gate)
 	}
 	program = pid;
 	for (size_t i = 0; pid > 0 && i < ELEMENTS(passed_signals); i++) {
-		struct sigaction old;
-
+		sigaction(passed_signals[i], NULL, &actions_before[i]);
 		/* A signal that csight ignores, as under nohup, is not passed on. */
-		if (sigaction(passed_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+		if (actions_before[i].sa_handler != SIG_IGN)
 			sigaction(passed_signals[i], &action, NULL);
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return pid < 0 ? -errno : pid;
+}
+
+/* The program has ended: signals are for csight again. */
+static void end_passing(void)
+{
+	program = 0;
+	for (size_t i = 0; i < ELEMENTS(passed_signals); i++)
+		sigaction(passed_signals[i], &actions_before[i], NULL);
 }
 
 static int wait_program(pid_t pid, siginfo_t *ret)
@@ -376,12 +384,12 @@ static int await_child(struct client *c, pid_t pid, const struct run_options *ru
 	siginfo_t end;
 
 	rc = wait_program(pid, &end);
+	end_passing();
 	if (rc < 0)
 		return fail_program(c->argv[0], strerror(-rc));
 	/* The child is not reaped yet, so that no other process can get its process ID. */
 	if (run->snapshot)
 		failed = take_snapshot(c, pid, run);
-	program = 0;
 	waitpid(pid, NULL, 0);
 	if (end.si_code != CLD_EXITED)
 		return 128 + end.si_status;
@@ -436,7 +444,7 @@ static int run_armed_child(struct client *c, char *const *argv, const struct run
 	close(gate[1]);
 	if (rc == STATUS_OK)
 		return await_child(c, pid, run);
-	program = 0;
+	end_passing();
 	waitpid(pid, NULL, 0);
 	return rc;
 }
