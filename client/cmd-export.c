@@ -296,7 +296,7 @@ static void export_on_result(struct client *c, json_object *result)
 /* Decodes to a temporary file, of which a redacted copy is written. */
 static int export_redacted(const struct export *e, struct local_decode *d, struct export_output *out)
 {
-	_cleanup_close_ int fd = trace_store_temporary();
+	_cleanup_close_ int fd = io_temporary();
 	int rc;
 
 	if (fd < 0) {
@@ -364,10 +364,10 @@ static int read_whole(int fd, char **ret, size_t *ret_size)
 /* Makes the parts of a redacted bundle: redacted copies of the store and the description. */
 static int bundle_redacted(struct export *e, struct export_output *out, struct bundle_parts *p)
 {
-	_cleanup_close_ int json = -1, clean = trace_store_temporary(), store = -1;
+	_cleanup_close_ int json = -1, clean = io_temporary(), store = -1;
 	_cleanup_free_ char *text = NULL;
 	size_t size;
-	int rc = clean < 0 ? report_absent(e, "description", -errno) : export_open_local(e, "store", &store);
+	int rc = clean < 0 ? report_absent(e, "description", clean) : export_open_local(e, "store", &store);
 
 	if (rc == STATUS_OK && !named_store_is_path(e->name))
 		rc = export_open_file(e, "json", &json);
@@ -394,9 +394,9 @@ static int bundle_whole(struct export *e, struct export_output *out, struct bund
 	_cleanup_(bundle_files_done) struct bundle_files files = { 0 };
 	_cleanup_(local_decode_done) struct local_decode d = { LOCAL_DECODE_NONE, .client = e->client,
 							       .on_result = export_on_result, .bundled = &files };
-	_cleanup_close_ int store = trace_store_temporary();
+	_cleanup_close_ int store = io_temporary();
 	_cleanup_free_ char *text = NULL;
-	int rc = store < 0 ? report_absent(e, "store", -errno) : export_open_trace(e, &d);
+	int rc = store < 0 ? report_absent(e, "store", store) : export_open_trace(e, &d);
 
 	if (rc == STATUS_OK && strcmp(d.file.type, "perf.data") != 0)
 		return client_usage(e->client, "a bundle is made of a snapshot of csightd or a perf.data file");
@@ -408,6 +408,7 @@ static int bundle_whole(struct export *e, struct export_output *out, struct bund
 		return report_absent(e, "description", -ENOMEM);
 	p->trace = d.file.input;
 	p->directory = d.file.finder.dir;
+	p->bundle = d.file.finder.bundle_fd;
 	p->snapshot = text;
 	p->files = &files;
 	rc = output_open(e, out, d.file.input);
@@ -417,7 +418,7 @@ static int bundle_whole(struct export *e, struct export_output *out, struct bund
 static int export_bundle(struct export *e, struct export_output *out)
 {
 	_cleanup_close_ int core = -1;
-	struct bundle_parts parts = { .trace = -1, .directory = -1, .store = -1, .core = -1 };
+	struct bundle_parts parts = { .trace = -1, .directory = -1, .bundle = -1, .store = -1, .core = -1 };
 
 	if (e->core && e->input.redacted)
 		return client_usage(e->client, "a core dump cannot be redacted");

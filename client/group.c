@@ -7,6 +7,7 @@
 #include "client/trace-store.h"
 #include "lib/base/escape.h"
 #include "lib/base/hex.h"
+#include "lib/base/io.h"
 #include "lib/base/parse.h"
 #include "lib/csight/group-call.h"
 #include "lib/store/store.h"
@@ -253,8 +254,8 @@ int group_open_store(struct client *c, const char *name, int *ret_fd)
 		client_error("no snapshot has the label group=%s", esc(group));
 		return STATUS_NOT_FOUND;
 	}
-	fd = trace_store_temporary();
-	rc = fd < 0 ? -errno : store_merge(g.stores, g.n, name, fd);
+	fd = io_temporary();
+	rc = fd < 0 ? fd : store_merge(g.stores, g.n, name, fd);
 	if (rc == 0) {
 		*ret_fd = TAKE_FD(fd);
 		return 0;

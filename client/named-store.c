@@ -81,16 +81,15 @@ bool named_store_reads(const struct client *c, int fd)
 /* Returns an exit status, or -ENOENT: the bundle has a trace. */
 static int open_bundled_store(const char *name, int fd, int *ret)
 {
-	_cleanup_close_ int to = trace_store_temporary();
-	int rc = to < 0 ? -errno : bundle_extract_store(fd, to);
+	int store = bundle_open(fd, "store");
 
-	if (rc == -ENOENT)
-		return rc;
-	if (rc < 0) {
-		client_error("cannot read the bundle %s: %s", esc(name), strerror(-rc));
+	if (store == -ENOENT)
+		return store;
+	if (store < 0) {
+		client_error("cannot read the bundle %s: %s", esc(name), strerror(-store));
 		return STATUS_FAILED;
 	}
-	*ret = TAKE_FD(to);
+	*ret = store;
 	return STATUS_OK;
 }
 
@@ -161,7 +160,7 @@ static int replace_store(struct named_store *ret, int *fd)
 /* Copies the intact part of a truncated or damaged store into a temporary store, and opens that. */
 static int recover_store(const char *name, struct named_store *ret)
 {
-	_cleanup_close_ int fd = trace_store_temporary();
+	_cleanup_close_ int fd = io_temporary();
 	uint64_t end = 0;
 	struct stat st;
 	int rc;
@@ -181,8 +180,8 @@ static int recover_store(const char *name, struct named_store *ret)
 /* Replaces the store by another one that is made of it, such as its physical view. */
 static int make_copy(struct named_store *ret, int (*make)(const struct store *s, int to))
 {
-	_cleanup_close_ int fd = trace_store_temporary();
-	int rc = fd < 0 ? -errno : make(ret->store, fd);
+	_cleanup_close_ int fd = io_temporary();
+	int rc = fd < 0 ? fd : make(ret->store, fd);
 
 	return rc < 0 ? rc : replace_store(ret, &fd);
 }

@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "client/debuginfod.h"
@@ -36,15 +35,6 @@ static void trace_store_done(struct trace_store *t)
 	decode_cache_close(&t->cache);
 	local_decode_done(&t->decode);
 	json_object_put(t->about);
-}
-
-int trace_store_temporary(void)
-{
-	const char *dir = getenv("TMPDIR");
-	int fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	/* Not every file system supports O_TMPFILE. */
-	return fd < 0 ? memfd_create("csight-store", MFD_CLOEXEC) : fd;
 }
 
 /* Prints once why traces are decoded each time. */
@@ -196,7 +186,7 @@ static int decode(struct trace_store *t)
 	if (t->cache.dir >= 0 && decode_cache_begin(&t->cache, &t->entry) < 0)
 		decode_cache_close(&t->cache);
 	if (t->entry.store < 0)
-		t->entry.store = trace_store_temporary();
+		t->entry.store = io_temporary();
 	if (t->entry.store < 0 || !t->decode.served) {
 		client_error("cannot create a temporary file: %s", strerror(t->entry.store < 0 ? errno : ENOMEM));
 		json_object_put(t->decode.served);
@@ -260,8 +250,8 @@ int trace_store_open(struct client *c, const char *name, int *ret_fd, struct sto
 	rc = local_decode_open_input(&t.decode, name);
 	if (rc != STATUS_OK)
 		return rc;
-	/* Each unpacking of a bundle has other files. */
-	rc = t.decode.file.unpacked ? 0 : decode_cache_open(&t.cache, path);
+	/* The files of a bundle have no identity: they are copied for each decode. */
+	rc = t.decode.file.finder.bundle ? 0 : decode_cache_open(&t.cache, path);
 	if (rc < 0)
 		report_cache(path, rc);
 	/* An input that cannot be identified is decoded each time; the decoder reports what is wrong with it. */

@@ -17,7 +17,4 @@
  */
 int trace_store_open(struct client *c, const char *name, int *ret_fd, struct store **ret);
 
-/* Returns an unnamed temporary file, or -1. */
-int trace_store_temporary(void);
-
 #endif

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -233,6 +234,17 @@ int io_read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *
 	if (ret_size)
 		*ret_size = (size_t)n;
 	return 0;
+}
+
+int io_temporary(void)
+{
+	const char *dir = getenv("TMPDIR");
+	int fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	/* Not every file system supports O_TMPFILE. */
+	if (fd < 0)
+		fd = memfd_create("csight-temporary", MFD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 int io_write_file(int dirfd, const char *path, const void *data, size_t size, mode_t mode)

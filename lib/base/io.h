@@ -46,6 +46,9 @@ bool io_is_elf(int fd);
 /* Reads a whole regular file of at most limit bytes and appends a NUL, which is not counted; the caller frees *ret. */
 int io_read_file(int dirfd, const char *path, size_t limit, char **ret, size_t *ret_size);
 
+/* Opens an unnamed temporary file of $TMPDIR, or memory: no end of the process leaves it. Returns the descriptor. */
+int io_temporary(void);
+
 /* Writes path.tmp, syncs it and renames it over path: a reader sees the old content or the new. */
 int io_write_file(int dirfd, const char *path, const void *data, size_t size, mode_t mode);
 

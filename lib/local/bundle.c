@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +132,15 @@ static int copy_bytes(int from, uint64_t at, uint64_t size, int to)
 	return 0;
 }
 
+static int add_part(int fd, const char *name, int from, uint64_t at, uint64_t size)
+{
+	int rc = add_header(fd, name, size);
+
+	if (rc == 0)
+		rc = copy_bytes(from, at, size, fd);
+	return rc < 0 ? rc : add_padding(fd, size);
+}
+
 static int add_file(int fd, const char *name, int from)
 {
 	struct stat st;
@@ -142,12 +150,8 @@ static int add_file(int fd, const char *name, int from)
 		return 0;
 	if (fstat(from, &st) < 0)
 		return -errno;
-	rc = add_header(fd, name, (uint64_t)st.st_size);
-	if (rc == 0)
-		rc = copy_bytes(from, 0, (uint64_t)st.st_size, fd);
-	if (rc == -EBADMSG)
-		rc = -ESTALE;
-	return rc < 0 ? rc : add_padding(fd, (uint64_t)st.st_size);
+	rc = add_part(fd, name, from, 0, (uint64_t)st.st_size);
+	return rc == -EBADMSG ? -ESTALE : rc;
 }
 
 /* Adds the code that the snapshot captured. */
@@ -174,6 +178,56 @@ static int add_code(int fd, int directory)
 			continue;
 		snprintf(name, sizeof(name), "code/%s", e->d_name);
 		rc = add_file(fd, name, file);
+	}
+	return rc;
+}
+
+/* Names come from another machine: a file of the bundle's directory, or of one below it. */
+static bool is_name(const char *name)
+{
+	const char *slash = strchr(name, '/');
+
+	if (slash && strncmp(name, "code/", 5) != 0 && strncmp(name, "files/", 6) != 0)
+		return false;
+	return name[0] != '.' && name[0] && !(slash && (strchr(slash + 1, '/') || slash[1] == '.' || !slash[1]));
+}
+
+/* Reads the header at a position. Returns 1; 0 at the end. -EBADMSG. */
+static int read_header(int fd, uint64_t at, char name[NAME_SIZE + 1], uint64_t *ret_size)
+{
+	struct header h;
+	char size[sizeof(h.size) + 1] = "";
+	char *end;
+
+	if (io_pread(fd, &h, sizeof(h), at) != sizeof(h))
+		return -EBADMSG;
+	if (!h.name[0])
+		return 0;
+	memcpy(name, h.name, NAME_SIZE);
+	name[NAME_SIZE] = 0;
+	memcpy(size, h.size, sizeof(h.size));
+	*ret_size = strtoull(size, &end, 8);
+	return memcmp(h.magic, "ustar", 6) != 0 || h.type != '0' || !is_name(name) || (*end && *end != ' ') ? -EBADMSG
+													    : 1;
+}
+
+static uint64_t next_header(uint64_t at, uint64_t size)
+{
+	return at + BLOCK + (size + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+/* Adds the code that the snapshot of another bundle captured. */
+static int add_bundled_code(int fd, int bundle)
+{
+	char name[NAME_SIZE + 1];
+	uint64_t size;
+	int rc;
+
+	for (uint64_t at = 0; (rc = read_header(bundle, at, name, &size)) > 0; at = next_header(at, size)) {
+		if (strncmp(name, "code/", 5) == 0)
+			rc = add_part(fd, name, bundle, at + BLOCK, size);
+		if (rc < 0)
+			break;
 	}
 	return rc;
 }
@@ -215,7 +269,7 @@ int bundle_write(int fd, const struct bundle_parts *p)
 	if (rc == 0)
 		rc = add_file(fd, "store", p->store);
 	if (rc == 0)
-		rc = add_code(fd, p->directory);
+		rc = p->bundle < 0 ? add_code(fd, p->directory) : add_bundled_code(fd, p->bundle);
 	for (size_t i = 0; rc == 0 && p->files && i < p->files->n; i++) {
 		snprintf(name, sizeof(name), "files/%zu", i);
 		rc = add_file(fd, name, p->files->list[i].fd);
@@ -232,118 +286,34 @@ bool bundle_is(int fd)
 	return io_pread(fd, name, sizeof(name), 0) == sizeof(name) && memcmp(name, BUNDLE_INDEX, sizeof(name)) == 0;
 }
 
-/* Names come from another machine: a file of the bundle's directory, or of one below it. */
-static bool is_name(const char *name)
+int bundle_open(int fd, const char *wanted)
 {
-	const char *slash = strchr(name, '/');
-
-	if (slash && strncmp(name, "code/", 5) != 0 && strncmp(name, "files/", 6) != 0)
-		return false;
-	return name[0] != '.' && name[0] && !(slash && (strchr(slash + 1, '/') || slash[1] == '.' || !slash[1]));
-}
-
-/* Reads the header at a position. Returns 1; 0 at the end. -EBADMSG. */
-static int read_header(int fd, uint64_t at, char name[NAME_SIZE + 1], uint64_t *ret_size)
-{
-	struct header h;
-	char size[sizeof(h.size) + 1] = "";
-	char *end;
-
-	if (io_pread(fd, &h, sizeof(h), at) != sizeof(h))
-		return -EBADMSG;
-	if (!h.name[0])
-		return 0;
-	memcpy(name, h.name, NAME_SIZE);
-	name[NAME_SIZE] = 0;
-	memcpy(size, h.size, sizeof(h.size));
-	*ret_size = strtoull(size, &end, 8);
-	return memcmp(h.magic, "ustar", 6) != 0 || h.type != '0' || !is_name(name) || (*end && *end != ' ') ? -EBADMSG
-													    : 1;
-}
-
-int bundle_extract_store(int fd, int to)
-{
+	_cleanup_close_ int to = -1;
 	char name[NAME_SIZE + 1];
-	uint64_t at = 0, size;
+	uint64_t found = 0, found_size = 0, size;
 	int rc;
 
-	while ((rc = read_header(fd, at, name, &size)) > 0) {
-		if (strcmp(name, "store") == 0) {
-			return copy_bytes(fd, at + BLOCK, size, to);
-		}
-		at += BLOCK + (size + BLOCK - 1) / BLOCK * BLOCK;
+	for (uint64_t at = 0; (rc = read_header(fd, at, name, &size)) > 0; at = next_header(at, size)) {
+		if (strcmp(name, wanted) != 0)
+			continue;
+		if (found)
+			return -EBADMSG;
+		found = at + BLOCK;
+		found_size = size;
 	}
-	return rc < 0 ? rc : -ENOENT;
-}
-
-static int unpack(int fd, int directory)
-{
-	char name[NAME_SIZE + 1];
-	uint64_t at = 0, size;
-	int rc;
-
-	if (mkdirat(directory, "code", 0700) < 0 || mkdirat(directory, "files", 0700) < 0)
-		return -errno;
-	while ((rc = read_header(fd, at, name, &size)) > 0) {
-		_cleanup_close_ int to = -1;
-
-		/* The decode does not read it. */
-		if (strcmp(name, "core") != 0) {
-			to = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-			rc = to < 0 ? -errno : copy_bytes(fd, at + BLOCK, size, to);
-		}
-		if (rc < 0)
-			return rc == -EEXIST ? -EBADMSG : rc;
-		at += BLOCK + (size + BLOCK - 1) / BLOCK * BLOCK;
-	}
-	return rc;
-}
-
-int bundle_unpack(int fd, char **ret_dir)
-{
-	_cleanup_close_ int directory = -1;
-	const char *tmp = getenv("TMPDIR");
-	char *path;
-	int rc;
-
-	if (asprintf(&path, "%s/csight-bundle-XXXXXX", tmp && *tmp ? tmp : "/tmp") < 0)
-		return -ENOMEM;
-	if (!mkdtemp(path)) {
+	if (rc < 0 || !found)
+		return rc < 0 ? rc : -ENOENT;
+	to = io_temporary();
+	rc = to < 0 ? to : copy_bytes(fd, found, found_size, to);
+	if (rc == 0 && lseek(to, 0, SEEK_SET) < 0)
 		rc = -errno;
-		free(path);
-		return rc;
-	}
-	directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	rc = directory < 0 ? -errno : unpack(fd, directory);
-	if (rc < 0) {
-		bundle_remove(path);
-		return rc;
-	}
-	*ret_dir = path;
-	return 0;
+	return rc < 0 ? rc : TAKE_FD(to);
 }
 
-void bundle_remove(char *dir)
-{
-	char *const roots[] = { dir, NULL };
-	FTS *tree = dir ? fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL) : NULL;
-	const FTSENT *e;
-
-	while (tree && (e = fts_read(tree)))
-		if (e->fts_info == FTS_DP)
-			rmdir(e->fts_accpath);
-		else if (e->fts_info != FTS_D)
-			unlink(e->fts_accpath);
-	if (tree)
-		fts_close(tree);
-	free(dir);
-}
-
-int bundle_find(json_object *index, int directory, const struct decoder_event *q)
+int bundle_find(json_object *index, int fd, const struct decoder_event *q)
 {
 	_cleanup_free_ char *key = key_of(q);
 	json_object *files;
-	int fd = -1;
 
 	if (!key || q->attempt || json_get(index, "files", json_type_array, &files) < 0)
 		return key ? -ENOENT : -ENOMEM;
@@ -354,10 +324,7 @@ int bundle_find(json_object *index, int directory, const struct decoder_event *q
 		if (!json_object_is_type(o, json_type_object) || json_get_str(o, "request", &request) < 0 ||
 		    strcmp(request, key) != 0 || json_get_str(o, "file", &file) < 0)
 			continue;
-		if (strncmp(file, "files/", 6) != 0 || !is_name(file))
-			return -EBADMSG;
-		fd = openat(directory, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-		return fd < 0 ? -errno : fd;
+		return bundle_open(fd, file);
 	}
 	return -ENOENT;
 }

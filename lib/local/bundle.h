@@ -28,6 +28,7 @@ void bundle_files_done(struct bundle_files *files);
 struct bundle_parts {
 	int trace;            /* the perf.data file; -1: it is redacted */
 	int directory;        /* of the snapshot, with the code that it captured; or -1 */
+	int bundle;           /* another bundle, which has that code, or -1 */
 	int store;            /* the redacted store, or -1 */
 	int core;             /* a core dump, or -1 */
 	const char *snapshot; /* text of snapshot.json, or NULL */
@@ -39,14 +40,13 @@ int bundle_write(int fd, const struct bundle_parts *parts);
 /* True if a file begins as a bundle. */
 bool bundle_is(int fd);
 
-/* Unpacks a bundle into a new directory. The caller passes its path to bundle_remove(). -EBADMSG. */
-int bundle_unpack(int fd, char **ret_dir);
-void bundle_remove(char *dir);
+/*
+ * Copies a file of a bundle to an unnamed temporary file. Returns the descriptor. -ENOENT: the bundle does not have it;
+ * -EBADMSG.
+ */
+int bundle_open(int fd, const char *name);
 
-/* Copies the redacted store to an empty file. -ENOENT: the bundle has a trace. */
-int bundle_extract_store(int fd, int to);
-
-/* Opens what the first decode was given for a request. index: the parsed BUNDLE_INDEX of this directory. */
-int bundle_find(json_object *index, int directory, const struct decoder_event *request);
+/* Opens so what the first decode was given for a request. index: the parsed BUNDLE_INDEX of this bundle. */
+int bundle_find(json_object *index, int fd, const struct decoder_event *request);
 
 #endif

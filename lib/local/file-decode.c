@@ -46,7 +46,7 @@ void file_decode_done(struct file_decode *d)
 			;
 	json_object_put(d->finder.snapshot);
 	json_object_put(d->finder.bundle);
-	bundle_remove(d->unpacked);
+	closep(&d->finder.bundle_fd);
 	free(d->kcore_dir);
 	json_object_put(d->options);
 	json_object_put(d->result);
@@ -77,24 +77,33 @@ static int read_snapshot(struct file_decode *d, const char *name, const char *te
 	return 0;
 }
 
+static int read_text(int fd, struct buf *ret)
+{
+	ssize_t n;
+
+	ret->limit = SNAPSHOT_JSON_MAX;
+	do {
+		char *to = (char *)buf_reserve(ret, JSON_PIECE);
+
+		n = to ? io_read(fd, to, JSON_PIECE) : -ENOMEM;
+		if (n > 0)
+			buf_grew(ret, (size_t)n);
+	} while (n > 0);
+	return (int)n;
+}
+
 int file_decode_open_snapshot(struct file_decode *d, const char *id, int trace, int json)
 {
 	_cleanup_close_ int description = json;
-	_cleanup_buf_ struct buf text = { .limit = SNAPSHOT_JSON_MAX };
-	ssize_t n;
+	_cleanup_buf_ struct buf text = { 0 };
+	int rc;
 
 	d->name = id;
 	d->type = "perf.data";
 	d->input = trace;
-	do {
-		char *to = (char *)buf_reserve(&text, JSON_PIECE);
-
-		n = to ? io_read(description, to, JSON_PIECE) : -ENOMEM;
-		if (n > 0)
-			buf_grew(&text, (size_t)n);
-	} while (n > 0);
-	return n < 0 ? set_failure(d, "read snapshot.json of", id, (int)n)
-		     : read_snapshot(d, id, (char *)text.data, text.size);
+	rc = read_text(description, &text);
+	return rc < 0 ? set_failure(d, "read snapshot.json of", id, rc)
+		      : read_snapshot(d, id, (char *)text.data, text.size);
 }
 
 /* Determines the type of an input file, and refuses files that are not a trace with advice on what to do. */
@@ -238,26 +247,52 @@ int file_decode_check(struct file_decode *d)
 	return 0;
 }
 
-/* Unpacks a bundle, and opens it as the snapshot directory that it is made of, or its perf.data file. */
-static int open_bundle(struct file_decode *d, const char *name)
+/* Opens a file of a bundle. -ENOENT is not explained. */
+static int open_bundled(struct file_decode *d, const char *part, const char *name, int *ret)
 {
-	_cleanup_free_ char *text = NULL;
-	size_t size;
-	int rc = bundle_unpack(d->input, &d->unpacked);
+	int fd = bundle_open(d->finder.bundle_fd, part);
+
+	if (fd < 0)
+		return fd == -ENOENT ? fd : set_failure(d, "read the bundle", name, fd);
+	*ret = fd;
+	return 0;
+}
+
+/* The same of a text, which is parsed. */
+static int read_bundled(struct file_decode *d, const char *part, const char *name, json_object **ret)
+{
+	_cleanup_buf_ struct buf text = { 0 };
+	_cleanup_close_ int fd = -1;
+	int rc = open_bundled(d, part, name, &fd);
 
 	if (rc < 0)
-		return set_failure(d, "unpack the bundle", name, rc);
-	closep(&d->input);
-	d->finder.dir = open(d->unpacked, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	rc = d->finder.dir < 0 ? -errno : io_read_file(d->finder.dir, BUNDLE_INDEX, SNAPSHOT_JSON_MAX, &text, &size);
+		return rc;
+	rc = read_text(fd, &text);
 	if (rc == 0)
-		rc = json_parse(text, size, &d->finder.bundle);
-	if (rc == 0 && !json_object_is_type(d->finder.bundle, json_type_object))
+		rc = json_parse((char *)text.data, text.size, ret);
+	if (rc == 0 && !json_object_is_type(*ret, json_type_object))
 		rc = -EBADMSG;
-	if (rc < 0)
-		return set_failure(d, "read the index of the bundle", name, rc);
-	return faccessat(d->finder.dir, "snapshot.json", F_OK, 0) == 0 ? open_snapshot_directory(d, name)
-								       : open_trace(d, name);
+	return rc < 0 ? set_failure(d, "read the bundle", name, rc) : 0;
+}
+
+/* Opens a bundle as the snapshot directory that it is made of, or its perf.data file. */
+static int open_bundle(struct file_decode *d, const char *name)
+{
+	int rc;
+
+	d->finder.bundle_fd = TAKE_FD(d->input);
+	rc = read_bundled(d, BUNDLE_INDEX, name, &d->finder.bundle);
+	if (rc == 0)
+		rc = read_bundled(d, "snapshot.json", name, &d->finder.snapshot);
+	if (rc == 0 || rc == -ENOENT)
+		rc = open_bundled(d, "trace.perf.data", name, &d->input);
+	if (rc == -ENOENT)
+		return set_failure(d, "open trace.perf.data of", name, rc);
+	if (rc == 0)
+		rc = open_bundled(d, "code/bytes", name, &d->code);
+	if (rc == 0 || rc == -ENOENT)
+		rc = open_bundled(d, "code/jitdump", name, &d->jitdump);
+	return rc == -ENOENT ? 0 : rc;
 }
 
 int file_decode_open(struct file_decode *d, int fd, const char *name)

@@ -37,7 +37,6 @@ struct file_decode {
 	const char *name;     /* of the input, for messages */
 	const char *type;     /* of the input, as in lib/decoder/decoder.h */
 	int input, code, jitdump;
-	char *unpacked;  /* the directory of a bundle */
 	char *kcore_dir; /* of perf record --kcore, in the finder */
 	/* Set by file_decode_run(). */
 	json_object *result;
@@ -46,9 +45,10 @@ struct file_decode {
 	pid_t pid;
 };
 
-#define FILE_DECODE_NONE                                                                                               \
-	{                                                                                                              \
-		.cancel = -1, .finder = { .dir = -1 }, .input = -1, .code = -1, .jitdump = -1, .server = -1, .job = -1 \
+#define FILE_DECODE_NONE                                                                                        \
+	{                                                                                                       \
+		.cancel = -1, .finder = { .dir = -1, .bundle_fd = -1 }, .input = -1, .code = -1, .jitdump = -1, \
+		.server = -1, .job = -1                                                                         \
 	}
 
 /* Returns a static copy of the name of a format that csight decode --to accepts, or NULL. */

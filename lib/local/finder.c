@@ -243,25 +243,32 @@ static int set_reason(char *ret_reason, size_t size, const char *why)
 	return -1;
 }
 
+/* Opens a captured copy. The name must not lead out of the snapshot's directory. */
+static int open_captured(const struct finder *f, const char *name)
+{
+	int fd, rc = f->bundle ? bundle_open(f->bundle_fd, name) : io_open_beneath(f->dir, name, &fd);
+
+	return rc < 0 || f->bundle ? rc : fd;
+}
+
 int finder_open(struct finder *f, const struct decoder_event *q, char *ret_reason, size_t size)
 {
 	size_t number;
 	json_object *known = q->debug || !f->snapshot ? NULL : decoder_find_image(f->snapshot, q, &number);
 	const char *file, *missing;
-	int fd, rc, error = ENOENT;
+	int fd, error = ENOENT;
 	uint64_t recorded;
 	struct stat st;
 
 	f->opened = NULL;
 	if (known && json_get_str(known, "file", &file) == 0) {
-		/* A captured copy. The name must not lead out of the snapshot's directory. */
-		rc = q->attempt ? -ENOENT : io_open_beneath(f->dir, file, &fd);
-		return rc < 0 ? set_reason(ret_reason, size, strerror(-rc)) : fd;
+		fd = q->attempt ? -ENOENT : open_captured(f, file);
+		return fd < 0 ? set_reason(ret_reason, size, strerror(-fd)) : fd;
 	}
 	if (known && json_get_str(known, "missing", &missing) == 0 && !*checked_build_id(q))
 		return set_reason(ret_reason, size, missing);
 	if (f->bundle) {
-		fd = bundle_find(f->bundle, f->dir, q);
+		fd = bundle_find(f->bundle, f->bundle_fd, q);
 		return fd < 0 ? set_reason(ret_reason, size, "the bundle does not have it") : fd;
 	}
 	if (f->index != (int64_t)q->index + 1 || f->debug != !!q->debug || !q->attempt)

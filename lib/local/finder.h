@@ -21,7 +21,8 @@ struct finder {
 	json_object *snapshot;                 /* snapshot.json, or NULL; owned by the caller */
 	const char *dirs[FINDER_DIRS_MAX + 1]; /* the last one: of perf record --kcore */
 	size_t n_dirs;
-	json_object *bundle; /* the index of the bundle that dir is of, which has all files; or NULL */
+	json_object *bundle; /* the index of a bundle, which has all files; or NULL */
+	int bundle_fd;       /* that bundle; owned by the caller */
 	/* Candidates for the most recently requested image. */
 	char **paths;
 	size_t n_paths, next;
