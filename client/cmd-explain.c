@@ -376,8 +376,8 @@ static int explain_write(const struct explain *x)
 		return rc;
 	o.budget = 0;
 	rc = export_perfetto.write(s, to, &o, &result);
+	output_files_end(to, rc == 0);
 	if (rc < 0) {
-		output_files_remove(x->path, to);
 		client_error("cannot write %s: %s%s", esc(x->path), strerror(-rc), client_write_advice(-rc));
 		return STATUS_FAILED;
 	}

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "client/client.h"
+#include "client/ending.h"
 #include "client/private-daemon.h"
 #include "client/selftest-recording.h"
 #include "client/text-table.h"
@@ -273,6 +274,8 @@ static int make_root(struct selftest *s)
 	if (!given) {
 		snprintf(s->root, sizeof(s->root), "%s/csight-selftest-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 		rc = mkdtemp(s->root) ? 0 : -errno;
+		if (rc == 0)
+			ending_add(selftest_recording_remove, s->root);
 	}
 	if (rc < 0)
 		client_error("cannot use %s for recordings: %s", esc(given ? given : s->root), strerror(-rc));
@@ -311,6 +314,7 @@ static int selftest_run(struct client *c)
 	selftest_log_done(&s.steps);
 	if (!s.keep && !s.check)
 		selftest_recording_remove(s.root);
+	ending_drop(s.root);
 	return rc;
 }
 

@@ -89,11 +89,10 @@ int local_decode_open_snapshot(struct local_decode *d, const char *id, int trace
 	return file_decode_open_snapshot(&d->file, id, trace, json) < 0 ? report_failure(d) : STATUS_OK;
 }
 
-static void remove_outputs(struct local_decode *d)
+static void end_outputs(struct local_decode *d, bool complete)
 {
 	for (size_t i = 0; i < d->n_made; i++)
-		if (d->made[i])
-			output_files_remove(d->output_files.files[i].path, d->file.outputs[i]);
+		output_files_end(d->file.outputs[i], complete);
 }
 
 int local_decode_open_outputs(struct local_decode *d)
@@ -109,11 +108,10 @@ int local_decode_open_outputs(struct local_decode *d)
 		/* Readable too, since a store is not written sequentially and is read back. */
 		if (path)
 			rc = output_files_open(path, O_RDWR, d->file.name, d->file.input, &d->file.outputs[i]);
-		d->made[i] = path && rc == STATUS_OK;
 		d->n_made += rc == STATUS_OK;
 	}
 	if (rc != STATUS_OK)
-		remove_outputs(d);
+		end_outputs(d, false);
 	return rc;
 }
 
@@ -157,10 +155,9 @@ int local_decode_run(struct local_decode *d)
 	client_progress_end(d->client);
 	if ((rc == -EIO || rc == -ECANCELED) && reader_is_gone(d))
 		return STATUS_OK;
-	if (rc < 0) {
-		remove_outputs(d);
+	end_outputs(d, rc == 0);
+	if (rc < 0)
 		return report_failure(d);
-	}
 	if (d->on_result)
 		d->on_result(d->client, d->file.result);
 	return STATUS_OK;

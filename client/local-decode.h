@@ -19,7 +19,6 @@ struct local_decode {
 	json_object *served;          /* NULL, or the caller's array for served_files_add() */
 	struct file_decode file;      /* its outputs are those of output_files */
 	size_t n_made;                /* private: the first outputs, which are opened */
-	bool made[DECODER_OUTPUTS_MAX];
 };
 
 #define LOCAL_DECODE_NONE .file = FILE_DECODE_NONE

@@ -6,7 +6,7 @@ csight_SOURCES = \
 	client/cmd-arm.c client/cmd-decode.c client/cmd-diff.c client/cmd-doctor.c client/cmd-export.c client/cmd-grep.c \
 	client/cmd-info.c client/cmd-keep.c client/cmd-list.c client/cmd-open.c client/cmd-pause.c client/cmd-reload.c client/cmd-remove.c client/cmd-report.c client/cmd-run.c \
 	client/cmd-show.c client/cmd-snapshot.c client/cmd-status.c client/cmd-stream.c client/cmd-tail.c client/cmd-targets.c client/cmd-version.c \
-	client/comparison.c client/comparison.h client/container.c client/container.h client/spread.c client/spread.h \
+	client/comparison.c client/comparison.h client/ending.c client/ending.h client/container.c client/container.h client/spread.c client/spread.h \
 	client/format.c client/format.h \
 	client/function-name.c client/function-name.h \
 	client/function-lookup.c client/function-lookup.h client/group.c client/group.h client/guest.c client/guest.h \

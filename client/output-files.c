@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/ending.h"
 #include "client/output-files.h"
 #include "lib/base/escape.h"
 
@@ -70,6 +71,35 @@ static bool is_input(const char *path, const char *name, int fd)
 	       (fstat(fd, &input) == 0 && is_same(&input, &output));
 }
 
+static struct unfinished {
+	const char *path; /* NULL: none */
+	int fd;
+} unfinished[DECODER_OUTPUTS_MAX];
+
+/* Async-signal-safe. */
+static void remove_output(void *output)
+{
+	const struct unfinished *u = output;
+	struct stat opened, named;
+
+	if (fstat(u->fd, &opened) < 0 || !S_ISREG(opened.st_mode))
+		return;
+	if (lstat(u->path, &named) == 0 && is_same(&opened, &named))
+		unlink(u->path);
+	else if (ftruncate(u->fd, 0) < 0)
+		return;
+}
+
+static void add_unfinished(const char *path, int fd)
+{
+	struct unfinished *u = unfinished;
+
+	while (u->path)
+		u++;
+	*u = (struct unfinished){ path, fd };
+	ending_add(remove_output, u);
+}
+
 int output_files_open(const char *path, int mode, const char *input, int input_fd, int *ret)
 {
 	int flags = O_CREAT | O_TRUNC | O_CLOEXEC, fd;
@@ -85,18 +115,21 @@ int output_files_open(const char *path, int mode, const char *input, int input_f
 		client_error("cannot write %s: %s%s", esc(path), strerror(errno), client_write_advice(errno));
 		return STATUS_FAILED;
 	}
+	add_unfinished(path, fd);
 	*ret = fd;
 	return STATUS_OK;
 }
 
-void output_files_remove(const char *path, int fd)
+void output_files_end(int fd, bool complete)
 {
-	struct stat opened, named;
+	for (size_t i = 0; i < ELEMENTS(unfinished); i++) {
+		struct unfinished *u = &unfinished[i];
 
-	if (fstat(fd, &opened) < 0 || !S_ISREG(opened.st_mode))
-		return;
-	if (lstat(path, &named) == 0 && is_same(&opened, &named))
-		unlink(path);
-	else if (ftruncate(fd, 0) < 0)
-		return;
+		if (!u->path || u->fd != fd)
+			continue;
+		if (!complete)
+			remove_output(u);
+		ending_drop(u);
+		u->path = NULL;
+	}
 }

@@ -25,14 +25,15 @@ int output_files_finish(struct client *c, struct output_files *a, const char *fo
 
 /*
  * Opens an output, and truncates it, unless it is the input: the file of that name, or input_fd. mode: O_WRONLY; or
- * O_RDWR, if path can be read, too. Prints an error; returns 0 or STATUS_FAILED.
+ * O_RDWR, if path can be read, too. Prints an error; returns 0 or STATUS_FAILED. Before the caller closes the output,
+ * it passes it to output_files_end().
  */
 int output_files_open(const char *path, int mode, const char *input, int input_fd, int *ret);
 
 /*
- * An incomplete file must not be mistaken for a complete one: removes what was opened. A file of which path is not the
- * name, but a symbolic link, as /dev/stdout, becomes empty.
+ * An incomplete file must not be mistaken for a complete one: removes it, also if a signal ends csight before this
+ * call. A file of which path is not the name, but a symbolic link, as /dev/stdout, becomes empty.
  */
-void output_files_remove(const char *path, int fd);
+void output_files_end(int fd, bool complete);
 
 #endif

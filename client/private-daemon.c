@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "client/client.h"
+#include "client/ending.h"
 #include "client/private-daemon.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
@@ -86,6 +87,16 @@ static bool wait_for_answer(struct private_daemon *d)
 	return false;
 }
 
+/* A second signal ends the daemon at once, although this process waits for a snapshot. */
+static void end_at_once(void *daemon)
+{
+	const struct private_daemon *d = daemon;
+
+	if (d->pid > 0)
+		kill(d->pid, SIGINT);
+	private_daemon_end(daemon);
+}
+
 int private_daemon_start(struct private_daemon *d)
 {
 	char csightd[PATH_MAX];
@@ -99,6 +110,7 @@ int private_daemon_start(struct private_daemon *d)
 		client_error("cannot start a csightd for this run: %s", strerror(-rc));
 		return rc;
 	}
+	ending_add(end_at_once, d);
 	fflush(NULL);
 	d->pid = fork();
 	if (d->pid == 0)
@@ -126,4 +138,5 @@ void private_daemon_end(struct private_daemon *d)
 		rmdir(d->directory);
 	}
 	d->directory[0] = 0;
+	ending_drop(d);
 }

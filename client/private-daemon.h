@@ -20,7 +20,10 @@ struct private_daemon {
  */
 int private_daemon_start(struct private_daemon *d);
 
-/* Ends the daemon, after the calls that wait, and removes its directory. Does nothing if none runs. */
+/*
+ * Ends the daemon, after the calls that wait, and removes its directory. Does nothing if none runs. Async-signal-safe:
+ * it is done, too, before a signal ends this process.
+ */
 void private_daemon_end(struct private_daemon *d);
 
 #endif

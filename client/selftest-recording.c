@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/ending.h"
 #include "client/selftest-recording.h"
 #include "lib/base/io.h"
 #include "lib/base/json.h"
@@ -64,6 +65,14 @@ static void become_csight(const struct selftest_recording *rec, const char *cons
 	_exit(127);
 }
 
+static void end_child(void *argument)
+{
+	const pid_t *pid = argument;
+
+	kill(*pid, SIGTERM);
+	waitpid(*pid, NULL, 0);
+}
+
 /* Runs this csight with its standard output in a file of the recording. */
 static int run_csight(const struct selftest_recording *rec, const char *const *argv, const char *output,
 		      struct reason *r)
@@ -75,9 +84,12 @@ static int run_csight(const struct selftest_recording *rec, const char *const *a
 	pid = fork();
 	if (pid == 0)
 		become_csight(rec, argv, output);
+	if (pid > 0)
+		ending_add(end_child, &pid);
 	do
 		rc = pid < 0 || waitpid(pid, &status, 0) < 0 ? -errno : 0;
 	while (rc == -EINTR);
+	ending_drop(&pid);
 	if (rc < 0)
 		return reason_set(r, rc, "cannot start csight %s: %s", argv[1], strerror(-rc));
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : fail_child(rec, argv[1], r);
@@ -247,13 +259,14 @@ int selftest_recording_compare(struct selftest_recording *rec, const struct self
 	return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+void selftest_recording_remove(void *root)
 {
-	(void)st, (void)type, (void)at;
-	return remove(path) < 0 ? -1 : 0;
-}
+	pid_t pid = fork();
 
-void selftest_recording_remove(const char *root)
-{
-	nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	if (pid == 0) {
+		execlp("rm", "rm", "-rf", "--", (const char *)root, (char *)NULL);
+		_exit(127);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
 }
