@@ -47,12 +47,6 @@ static bool stretch_is_empty(const struct element_queue *q)
 	return q->now.first && !q->now.code;
 }
 
-static void append_element(struct element_queue *q, const struct element *e)
-{
-	buf_add(&q->elements, e, sizeof(*e));
-	q->now.n++;
-}
-
 /* Sets the upper time bound of all units that wait for one. */
 static void set_upper_bound(struct element_queue *q, uint64_t time)
 {
@@ -60,6 +54,18 @@ static void set_upper_bound(struct element_queue *q, uint64_t time)
 
 	for (; q->waits < unit_count(q); q->waits++)
 		units[q->waits].hi = time;
+	q->unbound = q->now.n;
+}
+
+/* The number of elements that wait for a bound is limited here, where it depends on the elements alone. */
+static void append_element(struct element_queue *q, const struct element *e)
+{
+	buf_add(&q->elements, e, sizeof(*e));
+	q->now.n++;
+	if (++q->unbound <= ELEMENTS_MAX)
+		return;
+	end_unit(q);
+	set_upper_bound(q, q->piece_end);
 }
 
 static void on_timestamp(struct element_queue *q, const struct element *e)
@@ -251,7 +257,7 @@ static int fill(struct element_queue *q)
 	if (rc < 0)
 		return rc;
 	q->ended = rc == 0;
-	if ((!q->stamped && !stretch_is_empty(q)) || q->elements.size / sizeof(struct element) > ELEMENTS_MAX) {
+	if (!q->stamped && !stretch_is_empty(q)) {
 		end_unit(q);
 		set_upper_bound(q, q->piece_end);
 	}

@@ -34,6 +34,7 @@ struct element_queue {
 	struct buf elements, units;
 	size_t element, unit; /* heads of the two queues */
 	size_t waits;         /* first unit whose upper time bound is not final */
+	uint32_t unbound;     /* elements since the last bound that is final */
 	/* State of the decoder at the end of the queue: */
 	struct element_unit now; /* the incomplete unit */
 	bool between;            /* the CPU may switch threads here */

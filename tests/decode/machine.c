@@ -4,7 +4,7 @@
  * migrate, make system calls and fault. Writes what csightd would record of one process, and what its threads executed.
  *
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped|full|refilled] [failing] [truncated]
- *                [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced]
+ *                [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced] [long]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -26,6 +26,7 @@
  *   crowd         private sinks: a thread that stops running ends, and another one begins, except two: one that runs
  *                 all the time, and one that runs at the beginning and at the end
  *   synced        CPUs have sync points on the way, not only where tracing begins
+ *   long          ten times as much of everything, which several workers decode
  *   drop          from some time on, the process belongs to another user, and executes the code at LATER
  *   kernel        process A executes code of the kernel: DIR/kcore and DIR/kallsyms are as those of perf record
  * --kcore. A function has 256 instructions, and the name f with its number swapped       handed, in the kernel: the
@@ -102,7 +103,7 @@ static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, full, refilled, failing, dropped, off;
-static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced;
+static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced, long_run;
 static unsigned rounds = ROUNDS, current_round;
 static uint32_t last_tid = PID_A + THREADS; /* of a crowd */
 static FILE *crowd_truth, *resumed;
@@ -673,6 +674,8 @@ static void begin(const char *dir)
 		if (t->pid == PID_A && !crowd)
 			t->truth = open_text(dir, name);
 	}
+	if (long_run)
+		rounds = 10 * ROUNDS;
 	if (crowd) {
 		crowd_truth = open_text(dir, "crowd");
 		rounds = CROWD_ROUNDS;
@@ -720,7 +723,7 @@ int main(int argc, char **argv)
 {
 	struct pd_aux frozen[2];
 	size_t from[CPUS] = { 0, 0 }, n_frozen = 0;
-	unsigned starts = rounds / 2 + 60; /* tracing, in that round */
+	unsigned starts; /* tracing, in that round */
 
 	if (argc < 4)
 		return 2;
@@ -745,8 +748,10 @@ int main(int argc, char **argv)
 		swapped = swapped || strcmp(argv[i], "swapped") == 0;
 		cycles = cycles || strcmp(argv[i], "cycles") == 0;
 		synced = synced || strcmp(argv[i], "synced") == 0;
+		long_run = long_run || strcmp(argv[i], "long") == 0;
 	}
 	begin(argv[1]);
+	starts = rounds / 2 + 60;
 	for (unsigned i = 0; i <= rounds; i++) {
 		struct cpu *c = earliest();
 
