@@ -312,6 +312,12 @@ static bool is_shown(const struct demux *d, const struct feed *f, const struct e
 	return intervals_contain(d->input->shown, f->tid, lo, hi);
 }
 
+/* False for a thread of others in a shared sink: the tracks, and their number, are those of the target alone. */
+static bool is_targets(const struct demux *d, const struct feed *f)
+{
+	return !d->input->shown || intervals_have(d->input->shown, f->tid);
+}
+
 static int emit_element(struct demux *d, struct track *t, const struct element *e)
 {
 	decode_stats_add_element(&t->stats, e);
@@ -558,9 +564,9 @@ static int consume_unit(struct demux *d, struct feed *f, const struct element_un
 		f->track = NULL;
 		if (!is_wanted(d, f))
 			f->track = NULL;
-		else if (f->has_tid)
+		else if (f->has_tid && is_targets(d, f))
 			rc = find_thread(d, f, f->tid, &f->track);
-		else if (!d->input->shown && u->code)
+		else if (!f->has_tid && !d->input->shown && u->code)
 			rc = find_cpu_track(d, f, &f->track);
 	}
 	if (rc == 0 && f->track && is_shown(d, f, u))

@@ -54,7 +54,8 @@ struct intervals *intervals_free(struct intervals *s)
 	return NULL;
 }
 
-bool intervals_contain(const struct intervals *s, uint32_t tid, uint64_t from, uint64_t to)
+/* Returns the number of intervals up to the last one of the thread that begins no later than a time. */
+static size_t count_up_to(const struct intervals *s, uint32_t tid, uint64_t from)
 {
 	size_t low = 0, high = s->n;
 
@@ -66,6 +67,20 @@ bool intervals_contain(const struct intervals *s, uint32_t tid, uint64_t from, u
 		else
 			high = middle;
 	}
+	return low;
+}
+
+bool intervals_have(const struct intervals *s, uint32_t tid)
+{
+	size_t n = count_up_to(s, tid, UINT64_MAX);
+
+	return n && s->list[n - 1].tid == tid;
+}
+
+bool intervals_contain(const struct intervals *s, uint32_t tid, uint64_t from, uint64_t to)
+{
+	size_t n = count_up_to(s, tid, from);
+
 	/* Intervals of a thread do not overlap: only the last one that begins no later can contain the times. */
-	return low && s->list[low - 1].tid == tid && from <= to && to <= s->list[low - 1].to;
+	return n && s->list[n - 1].tid == tid && from <= to && to <= s->list[n - 1].to;
 }

@@ -14,6 +14,9 @@ struct intervals;
 int intervals_new(json_object *list, struct intervals **ret);
 struct intervals *intervals_free(struct intervals *i);
 
+/* True if the thread has any interval. */
+bool intervals_have(const struct intervals *i, uint32_t tid);
+
 /* True if one interval of the thread contains both times and all between them. */
 bool intervals_contain(const struct intervals *i, uint32_t tid, uint64_t from, uint64_t to);
 

@@ -24,7 +24,8 @@
  *   full          arena: wrapped, in the first snapshot of the sink: the kernel counts no more bytes than a buffer has
  *   refilled      arena: wrapped in both of its snapshots
  *   crowd         private sinks: a thread that stops running ends, and another one begins, except two: one that runs
- *                 all the time, and one that runs at the beginning and at the end
+ *                 all the time, and one that runs at the beginning and at the end. arena: those of process B do so,
+ *                 and thread 1002 runs at the beginning and at the end
  *   synced        CPUs have sync points on the way, not only where tracing begins
  *   long          ten times as much of everything, which several workers decode
  *   drop          from some time on, the process belongs to another user, and executes the code at LATER
@@ -105,7 +106,7 @@ static struct buf records; /* context switches: struct pd_origin, with the top b
 static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, full, refilled, failing, dropped, off;
 static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced, long_run;
 static unsigned rounds = ROUNDS, current_round;
-static uint32_t last_tid = PID_A + THREADS; /* of a crowd */
+static uint32_t last_tid; /* of a crowd */
 static FILE *crowd_truth, *resumed;
 static struct {
 	uint64_t from, to;
@@ -270,7 +271,7 @@ static void leave(struct cpu *c)
 	t->stopped = !c->left;
 	c->thread = NULL;
 	c->time += 300 + number(500);
-	if (crowd && t != &threads[0] && t != &threads[LATE])
+	if (crowd && (grid ? t != &threads[0] && t != &threads[LATE] : t->pid == PID_B))
 		t->tid = ++last_tid;
 }
 
@@ -337,7 +338,7 @@ static void begin_trace(struct cpu *c)
 
 static void enter(struct cpu *c)
 {
-	struct thread *t = &threads[crowd ? 2 * number(THREADS / 2) : number(THREADS)];
+	struct thread *t = &threads[crowd && grid ? 2 * number(THREADS / 2) : number(THREADS)];
 
 	c->time += 1000 + number(2000);
 	if (t->cpu >= 0 || t->left > c->time || (crowd && t == &threads[LATE] && !is_late()))
@@ -378,7 +379,7 @@ static bool step(struct cpu *c)
 		etm_init(&unused, sink, sizeof(sink), false, 0);
 		e = &unused;
 		t->missed = stopped && off;
-	} else if (crowd) {
+	} else if (crowd_truth) {
 		static uint32_t before;
 
 		if (before != t->tid)
@@ -544,7 +545,7 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 	pd_write_comm(w, PID_A, PID_A, "machine", true, 1);
 	for (int i = 0; i < THREADS; i += 2)
 		pd_write_comm(w, PID_A, threads[i].tid, "worker", false, 1);
-	for (uint32_t tid = PID_A + THREADS + 1; tid < last_tid; tid++)
+	for (uint32_t tid = PID_A + THREADS + 1; grid && tid < last_tid; tid++)
 		pd_write_comm(w, PID_A, tid, "worker", false, 1);
 	for (int i = 0; i < 2; i++) {
 		struct pd_map map = { PID_A,      PID_A,     i ? LATER : USER, sizeof(code),  0,
@@ -671,15 +672,16 @@ static void begin(const char *dir)
 		t->pc = anywhere(t);
 		t->cpu = -1;
 		snprintf(name, sizeof(name), "%u.pcs", t->tid);
-		if (t->pid == PID_A && !crowd)
+		if (t->pid == PID_A && !(crowd && grid))
 			t->truth = open_text(dir, name);
 	}
 	if (long_run)
 		rounds = 10 * ROUNDS;
-	if (crowd) {
-		crowd_truth = open_text(dir, "crowd");
+	if (crowd)
 		rounds = CROWD_ROUNDS;
-	}
+	if (crowd && grid)
+		crowd_truth = open_text(dir, "crowd");
+	last_tid = (grid ? PID_A : PID_B) + THREADS;
 	if (swapped)
 		resumed = open_text(dir, "resumed");
 	for (unsigned i = 0; i < CPUS; i++) {
