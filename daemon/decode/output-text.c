@@ -25,6 +25,7 @@ struct text_output {
 	struct output output;
 	int fd;
 	struct buf out;
+	uint64_t flushes;
 	char id[8]; /* trace ID of the stream, the prefix of each line */
 	size_t id_size;
 	uint32_t number;          /* of the stream, plus one; 0: none */
@@ -35,6 +36,7 @@ static int text_flush(struct text_output *t)
 {
 	int rc = buf_error(&t->out);
 
+	t->flushes++;
 	if (rc == 0)
 		rc = io_write(t->fd, t->out.data, t->out.size);
 	buf_clear(&t->out);
@@ -127,16 +129,17 @@ static int fill_cell(struct text_output *t, struct range_text *cell, const struc
 {
 	struct element range;
 	size_t before = t->out.size;
+	uint64_t flushes = t->flushes;
 	int rc;
 
 	native_range(b, taken, &range);
 	rc = t->output.ops->element(&t->output, &range);
 	*cell = (struct range_text){ .block = *b, .taken = taken };
 	/*
-	 * If the element has flushed the buffer, its text is not in it: the cell stays empty, and the next execution of
-	 * the range fills it.
+	 * If the element has flushed the buffer, its text is not in it, or only the end: the cell stays empty, and the
+	 * next execution of the range fills it.
 	 */
-	if (t->out.size > before && t->out.size - before <= CELL_TEXT) {
+	if (t->flushes == flushes && t->out.size - before <= CELL_TEXT) {
 		cell->size = (uint16_t)(t->out.size - before);
 		memcpy(cell->text, t->out.data + before, cell->size);
 	}

@@ -74,7 +74,7 @@ static bool has_crc(uint32_t before, const void *data, size_t size, uint32_t crc
 }
 
 /* The table of spans, which is as long as the file has spans. */
-struct table {
+struct sums_table {
 	uint64_t start;
 	uint32_t n;
 	uint32_t next;
@@ -83,7 +83,7 @@ struct table {
 };
 
 /* Reads the next entries. Returns 0 at the end of the table. */
-static int read_entries(int fd, struct table *t, struct reader *ret)
+static int read_entries(int fd, struct sums_table *t, struct reader *ret)
 {
 	size_t size = MIN((size_t)(t->n - t->next), (size_t)ENTRIES) * SPAN_SIZE;
 	ssize_t got = io_pread(fd, t->entries, size, (off_t)(t->start + (uint64_t)t->next * SPAN_SIZE));
@@ -99,7 +99,7 @@ static int read_entries(int fd, struct table *t, struct reader *ret)
 }
 
 /* Checks the table: the spans must cover the file up to the table. Returns as sums_check(). */
-static int check_table(int fd, uint64_t size, struct table *t)
+static int check_table(int fd, uint64_t size, struct sums_table *t)
 {
 	uint64_t magic = 0, total = 0;
 	uint8_t end[END_SIZE] = { 0 };
@@ -145,7 +145,7 @@ static void add_stretch(struct buf *to, uint64_t at, uint32_t size, bool trace)
 
 int sums_check(int fd, uint64_t size, struct buf *ret)
 {
-	_cleanup_free_ struct table *t = calloc(1, sizeof(*t));
+	_cleanup_free_ struct sums_table *t = calloc(1, sizeof(*t));
 	_cleanup_free_ uint8_t *data = malloc(SPAN_MAX);
 	uint32_t span = 0, crc = 0;
 	uint64_t at = 0;
