@@ -77,6 +77,7 @@ int store_call_read(const struct store *s, const uint8_t *roots, const struct st
 
 struct extracting {
 	struct store_rewriter *to;
+	const struct store_layout *layout;
 	const struct store_call *call;
 	uint32_t thread;
 };
@@ -105,6 +106,8 @@ static int on_event(void *user, const struct store_event *e, uint32_t depth)
 	}
 	if (rc < 0 || e->type == STORE_GAP)
 		return rc;
+	if (e->type == STORE_ENTER)
+		plain.kind = store_kind_now(x->layout, plain.kind);
 	return put_event(x,
 			 e->type == STORE_ENTER   ? CALL_EVENT_ENTER
 			 : e->type == STORE_LEAVE ? CALL_EVENT_LEAVE
@@ -123,7 +126,7 @@ int store_extract_calls(const struct store *s, int to, const struct store_extrac
 	meta.realtime = meta.monotonic = 0;
 	rc = store_rewriter_init(&rewriter, s, &meta, to);
 	for (size_t i = 0; rc == 0 && i < from->n; i++) {
-		struct extracting x = { .to = &rewriter, .call = &from->calls[i] };
+		struct extracting x = { .to = &rewriter, .layout = s->layout, .call = &from->calls[i] };
 		const struct calls_counts counts = { .instructions = from->calls[i].instructions };
 		const struct store_call_sink sink = { on_event, &x };
 

@@ -29,8 +29,10 @@ static int put_thread(const struct store_rewriter *to, const struct store *s, si
 
 	if (rc == 0)
 		rc = store_iter_new(s, index, &it);
-	while (rc == 0 && (rc = store_iter_next(it, &e)) == 1)
+	while (rc == 0 && (rc = store_iter_next(it, &e)) == 1) {
+		e.kind = e.type == STORE_ENTER ? store_kind_now(s->layout, e.kind) : e.kind;
 		rc = put_event(to, thread, &e);
+	}
 	return rc < 0 ? rc : store_thread_end(to->writer, thread, &counts);
 }
 

@@ -592,7 +592,7 @@ struct store_meta store_meta_all(const struct store *s)
 		.monotonic = store_meta_number(s, "monotonic"),
 		.unrecorded = store_meta_number(s, "unrecorded"),
 		.window = store_meta_number(s, "window"),
-		.waits_unknown = store_meta(s, "waits") != NULL,
+		.waits_unknown = !store_has_waits(s),
 	};
 }
 

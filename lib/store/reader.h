@@ -77,6 +77,13 @@ int store_read_header(struct store *s, struct reader *ret_rest, uint8_t bytes[ST
 /* Returns all values of META. */
 struct store_meta store_meta_all(const struct store *s);
 
+/* Returns the kind of call in the present version: where a tail call replaced its caller, there is none to nest it in.
+ */
+static inline uint8_t store_kind_now(const struct store_layout *l, uint8_t kind)
+{
+	return kind == CALL_TAIL && !l->nested ? CALL_PLAIN : kind;
+}
+
 /* An event as it is encoded in a block. */
 struct written_event {
 	enum store_code code;

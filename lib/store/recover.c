@@ -202,7 +202,7 @@ static int recover_event(struct recovery *r, struct recovered_thread *t, const s
 	case CODE_ENTER:
 		e.type = CALL_EVENT_ENTER;
 		number = store_unpack(r->from->layout, w->value, &inlined, &e.kind);
-		e.kind = inlined && e.kind == CALL_PLAIN ? CALL_INLINED : e.kind;
+		e.kind = inlined && e.kind == CALL_PLAIN ? CALL_INLINED : store_kind_now(r->from->layout, e.kind);
 		rc = resolve_event_name(r, number, inlined, &e);
 		break;
 	case CODE_ROOT:
@@ -285,7 +285,7 @@ static int recover_block(struct recovery *r, const struct chunk_head *c)
 
 static int recover_description(struct recovery *r, const struct chunk_head *c, int to)
 {
-	struct store description = { .meta = r->bytes, .meta_size = c->size };
+	struct store description = { .meta = r->bytes, .meta_size = c->size, .layout = r->from->layout };
 	const struct store_meta meta = store_meta_all(&description);
 
 	return store_create(to, &meta, &r->writer);
