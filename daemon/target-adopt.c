@@ -40,13 +40,9 @@ static bool may_share(const struct settings *s, uid_t caller)
 static int read_process(pid_t pid, int pidfd, bool at_exec, struct process_about *ret)
 {
 	struct credentials c;
-	char path[32];
-	ssize_t n;
 	int rc;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	n = readlink(path, ret->exe, sizeof(ret->exe) - 1);
-	ret->exe[MAX(n, 0)] = 0;
+	proc_file_exe(pid, ret->exe, sizeof(ret->exe));
 	proc_file_start(pid, &ret->start);
 	/* Last, since success means that the pid was the process's own until now. */
 	rc = credentials_read_pidfd(pid, pidfd, &c);

@@ -61,8 +61,8 @@ struct target {
 	uint64_t cost_ns, held_ns; /* of overhead.h: processor time, which decays; since when the target is paused */
 	bool held;                 /* paused by overhead.h, since recording it cost too much */
 	uint32_t standing;         /* the id of the standing target that it is of; 0: none */
-	uint64_t gate_ns;          /* CLOCK_MONOTONIC when its arming at the gate before a program began; 0: none did */
-	bool adopted;              /* by target_adopt(): it leaves the list when it is disarmed */
+	uint64_t gate_ns; /* CLOCK_MONOTONIC when its arming at the gate before a program began; 0: it is past it */
+	bool adopted;     /* by target_adopt(): it leaves the list when it is disarmed */
 	int pidfd;
 	struct event *ended;        /* on pidfd: the process has ended */
 	struct charge alive, rings; /* alive: until it ends */

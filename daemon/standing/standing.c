@@ -111,10 +111,14 @@ static bool may_record(const struct standing_list *all, uid_t user)
 	return settings_permit_account(all->o.settings, ledger_owner(all->o.ledger, user));
 }
 
+static bool matches(const struct standing *s, const struct standing_process *p)
+{
+	return standing_rule_matches(&s->rule, s->by.uid, p) && (!s->rule.tree || in_tree(s, p));
+}
+
 static bool is_selected(const struct standing *s, const struct standing_process *p)
 {
-	return standing_rule_matches(&s->rule, s->by.uid, p) && (!s->rule.tree || in_tree(s, p)) &&
-	       may_record(s->all, s->by.uid) &&
+	return matches(s, p) && may_record(s->all, s->by.uid) &&
 	       (!s->options.kernel || settings_permit_kernel(s->all->o.settings, s->by.uid));
 }
 
@@ -235,14 +239,9 @@ struct standing_text {
 static bool read_process(pid_t pid, struct standing_text *text, struct standing_process *ret)
 {
 	struct credentials c;
-	char path[32];
-	ssize_t n;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	n = readlink(path, text->exe, sizeof(text->exe) - 1);
-	if (n <= 0 || pid == getpid() || credentials_read(pid, &c) < 0)
+	if (pid == getpid() || proc_file_exe(pid, text->exe, sizeof(text->exe)) < 0 || credentials_read(pid, &c) < 0)
 		return false;
-	text->exe[n] = 0;
 	memcpy(text->name, c.name, sizeof(text->name));
 	*ret = (struct standing_process){
 		.pid = pid, .parent = c.parent, .uid = credentials_uid(&c), .name = text->name, .exe = text->exe
@@ -330,26 +329,36 @@ static void renew_gate(struct standing *s)
 		make_gate(s);
 }
 
-/* Renames a target that executed a program; disarms it if its rule names a program and no longer selects it. */
-static void reconsider(struct standing_list *all, struct target *t, const struct standing_process *p)
+/*
+ * Renames a target; disarms it if it has executed a program that its rule does not select. executed: an event says that
+ * it has executed one; else that is known by another path alone, since events may be lost.
+ */
+static void reconsider(struct standing_list *all, struct target *t, const struct standing_process *p, bool executed)
 {
 	struct standing *s = t->standing ? standing_find(all, t->standing) : NULL;
+	bool other = executed || strcmp(t->exe, p->exe) != 0;
 
 	target_renamed(t, p->name, p->exe);
-	if (!s || !standing_rule_names_program(&s->rule) || is_selected(s, p))
+	if (!s || !standing_rule_names_program(&s->rule))
 		return;
+	if (matches(s, p)) {
+		t->gate_ns = 0;
+		return;
+	}
 	/* The event may be that of its program before, and late: it still has to execute the one that it waits for. */
 	if (t->gate_ns && now_ns(CLOCK_MONOTONIC) - t->gate_ns < PASS_SECONDS * 1000000000ull) {
 		if (!event_pending(all->look, EV_TIMEOUT, NULL))
 			event_add(all->look, &(const struct timeval){ PASS_SECONDS, 0 });
 		return;
 	}
+	if (!other && !t->gate_ns)
+		return;
 	t->standing = 0;
 	target_disarm(t, on_disarmed, all);
 }
 
 /* Applies the rules to a process on hardware: one that runs, was forked, or has executed a program. */
-static void consider(struct standing_list *all, pid_t pid)
+static void consider(struct standing_list *all, pid_t pid, bool executed)
 {
 	struct standing_text text;
 	struct standing_process p;
@@ -359,7 +368,7 @@ static void consider(struct standing_list *all, pid_t pid)
 	if ((t && t->ring.source->ops != &perf_capture) || !read_process(pid, &text, &p))
 		return;
 	if (t && t->adopted)
-		reconsider(all, t, &p);
+		reconsider(all, t, &p, executed);
 	if (t && t->standing)
 		return;
 	s = find_rule(all, &p);
@@ -383,13 +392,13 @@ static void on_forked(void *data, pid_t parent, pid_t child)
 		if (s->set)
 			process_set_put(s->set, child, process_set_has(s->set, parent) || in_tree(s, &p));
 	all->forking = true;
-	consider(all, child);
+	consider(all, child, false);
 	all->forking = false;
 }
 
 static void on_executed(void *data, pid_t pid)
 {
-	consider(data, pid);
+	consider(data, pid, true);
 }
 
 static void on_lost(void *data)
@@ -427,7 +436,7 @@ static void on_look(evutil_socket_t fd, short what, void *data)
 	}
 	while (all->proc && now_ns(CLOCK_MONOTONIC) < until) {
 		if (next_process(all->proc, &pid)) {
-			consider(all, pid);
+			consider(all, pid, false);
 			continue;
 		}
 		closedir(all->proc);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/standing: units of systemd by control groups, process sets, rules, the kernel's events; daemon/exec-gate.c. */
+/*
+ * daemon/standing: units of systemd by control groups, process sets, rules, the kernel's events; the program of a process;
+ * daemon/exec-gate.c.
+ */
 #include "config.h"
 
 #include <signal.h>
@@ -7,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/capture/process/proc-file.h"
 #include "daemon/exec-gate.h"
 #include "daemon/opener.h"
 #include "daemon/standing/control-group.h"
@@ -367,6 +371,26 @@ static void test_removal(void)
 	event_base_free(options.base);
 }
 
+/* A program whose file was removed or replaced keeps its path. */
+static void test_program_path(void)
+{
+	char dir[] = "/tmp/csight-unit-XXXXXX", program[64], command[160], exe[128] = "";
+	pid_t pid;
+
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(program, sizeof(program), "%s/program", dir);
+	snprintf(command, sizeof(command), "cp /bin/sleep %s", program);
+	CHECK_EQ(system(command), 0);
+	pid = start(program, "100", NULL);
+	while (proc_file_exe(pid, exe, sizeof(exe)) == 0 && strcmp(exe, program) != 0)
+		usleep(1000);
+	CHECK(unlink(program) == 0 && rmdir(dir) == 0);
+	CHECK_EQ(proc_file_exe(pid, exe, sizeof(exe)), 0);
+	CHECK_STR(exe, program);
+	kill(pid, SIGKILL);
+	status_of(pid);
+}
+
 int main(void)
 {
 	test_units();
@@ -377,5 +401,6 @@ int main(void)
 	test_events();
 	test_gate();
 	test_removal();
+	test_program_path();
 	return unit_end();
 }

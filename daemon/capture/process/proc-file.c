@@ -58,6 +58,23 @@ static int read_stat(pid_t pid, unsigned field, uint64_t *ret)
 	return 0;
 }
 
+int proc_file_exe(pid_t pid, char *ret, size_t room)
+{
+	static const char mark[] = " (deleted)";
+	const size_t size = sizeof(mark) - 1;
+	char path[32];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	n = readlink(path, ret, room - 1);
+	if (n < 0)
+		return -errno;
+	if ((size_t)n > size && memcmp(ret + n - size, mark, size) == 0)
+		n -= (ssize_t)size;
+	ret[n] = '\0';
+	return 0;
+}
+
 int proc_file_start(pid_t pid, uint64_t *ret)
 {
 	return read_stat(pid, STAT_START, ret);

@@ -26,6 +26,12 @@ const char *proc_file_stat_field(const char *text, unsigned field);
  */
 int proc_file_start(pid_t pid, uint64_t *ret);
 
+/*
+ * Reads the path of the program that a process executes, without the mark of a file that was removed or replaced, and
+ * terminates it by NUL. Negative errno; -ENOENT: a thread of the kernel.
+ */
+int proc_file_exe(pid_t pid, char *ret, size_t room);
+
 /* Reads the number of a process's parent, which changes when the parent ends. -ESRCH: the process is gone. */
 int proc_file_parent(pid_t pid, pid_t *ret);
 
