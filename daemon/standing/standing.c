@@ -122,12 +122,21 @@ static bool is_selected(const struct standing *s, const struct standing_process 
 	       (!s->options.kernel || settings_permit_kernel(s->all->o.settings, s->by.uid));
 }
 
-static struct standing *find_rule(const struct standing_list *all, const struct standing_process *p)
+/* A user's rule takes nothing from root: no trace of the kernel, and no target that root has armed. */
+static bool may_have(const struct standing *s, const struct target *t)
+{
+	return policy_owns(s->by.uid, t->owner) &&
+	       (s->by.uid == 0 || t->requester != 0 || t->ring.state == RING_DISARMED);
+}
+
+/* t: the process's target, or NULL. */
+static struct standing *find_rule(const struct standing_list *all, const struct standing_process *p,
+				  const struct target *t)
 {
 	struct standing *s;
 
 	TAILQ_FOREACH (s, &all->list, link)
-		if (is_selected(s, p))
+		if (is_selected(s, p) && (!t || may_have(s, t)))
 			return s;
 	return NULL;
 }
@@ -354,7 +363,9 @@ static void reconsider(struct standing_list *all, struct target *t, const struct
 	if (!other && !t->gate_ns)
 		return;
 	t->standing = 0;
-	target_disarm(t, on_disarmed, all);
+	/* Root may have armed it after the rule had. */
+	if (may_have(s, t))
+		target_disarm(t, on_disarmed, all);
 }
 
 /* Applies the rules to a process on hardware: one that runs, was forked, or has executed a program. */
@@ -371,7 +382,7 @@ static void consider(struct standing_list *all, pid_t pid, bool executed)
 		reconsider(all, t, &p, executed);
 	if (t && t->standing)
 		return;
-	s = find_rule(all, &p);
+	s = find_rule(all, &p, t);
 	if (s && t && t->ring.state != RING_DISARMED && t->ring.state != RING_DRAINING && !target_leaves(t) &&
 	    take(s, t))
 		s->armed++;
@@ -471,8 +482,8 @@ static void take_targets(struct standing *new)
 		const struct standing_process p = process_of(t);
 		struct standing *s;
 
-		if (t->standing || t->ring.state == RING_GONE || !is_selected(new, &p) || !(s = find_rule(all, &p)) ||
-		    !take(s, t))
+		if (t->standing || t->ring.state == RING_GONE || !is_selected(new, &p) ||
+		    !(s = find_rule(all, &p, t)) || !take(s, t))
 			continue;
 		if (t->ring.state == RING_DISARMED || target_leaves(t))
 			arm(s, t, 0);
@@ -513,7 +524,7 @@ void standing_target(struct standing_list *all, struct target *t, enum target_ch
 	if (change != TARGET_ARMED || t->standing || t->adopted)
 		return;
 	p = process_of(t);
-	s = find_rule(all, &p);
+	s = find_rule(all, &p, t);
 	if (s && take(s, t))
 		s->armed++;
 }

@@ -7,7 +7,8 @@
  * A rule of root's with a program has a gate before it (exec-gate.h), so that its processes are armed before they
  * execute it: other users' rules must not delay what others execute.
  *
- * A process that several rules select belongs to the oldest. A rule that is removed leaves its processes armed.
+ * A process that several rules select belongs to the oldest, but one that root has armed to no user's. A rule that is
+ * removed leaves its processes armed.
  *
  * On the loop's thread.
  */

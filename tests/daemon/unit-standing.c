@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon/standing: units of systemd by control groups, process sets, rules, the kernel's events; the program of a process;
- * daemon/exec-gate.c.
+ * daemon/standing: units of systemd by control groups, process sets, rules, the kernel's events, whose targets a rule
+ * takes; the program of a process; daemon/exec-gate.c.
  */
 #include "config.h"
 
@@ -335,40 +335,122 @@ static void limits_of(void *data, uid_t user, struct ledger_limits *ret)
 		ret->most[k] = LEDGER_UNLIMITED;
 }
 
+/* Rules and targets without trace units. */
+struct world {
+	struct settings settings;
+	struct standing_list_options o;
+	struct standing_list *all;
+};
+
+static void world_begin(struct world *w)
+{
+	struct ledger_options limits = { .limits = limits_of };
+	struct target_list_options targets = { .settings = &w->settings, .base = event_base_new() };
+
+	*w = (struct world){ .settings = { .history_targets = 8, .capture = "emu" } };
+	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
+		limits.totals[k].most = LEDGER_UNLIMITED;
+	CHECK_EQ(ledger_new(&limits, &targets.ledger), 0);
+	w->o =
+	    (struct standing_list_options){ .base = targets.base, .settings = &w->settings, .ledger = targets.ledger };
+	CHECK_EQ(target_list_new(&targets, &w->o.targets), 0);
+	CHECK_EQ(trace_units_new(&(struct trace_units_options){ .settings = &w->settings }, &w->o.units), 0);
+	CHECK_EQ(standing_list_new(&w->o, &w->all), 0);
+}
+
+static void world_end(struct world *w)
+{
+	standing_list_free(w->all);
+	trace_units_free(w->o.units);
+	target_list_free(w->o.targets);
+	ledger_free(w->o.ledger);
+	event_base_free(w->o.base);
+}
+
 /* A rule may end while it is being used: it exists until the next turn of the loop. */
 static void test_removal(void)
 {
 	const struct audit_actor by = { .uid = getuid() };
 	const struct standing_request request = { .rule.name = (char *)"program", .by = &by };
-	struct ledger_options limits = { .limits = limits_of };
-	struct settings settings = { 0 };
-	struct target_list_options targets = { .settings = &settings, .base = event_base_new() };
-	struct standing_list_options options = { .settings = &settings, .base = targets.base };
 	struct ledger_refusal limit = { 0 };
 	struct reason why = { "" };
-	struct standing_list *all = NULL;
 	struct standing *s = NULL, *again;
+	struct world w;
 
-	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
-		limits.totals[k].most = LEDGER_UNLIMITED;
-	CHECK_EQ(ledger_new(&limits, &targets.ledger), 0);
-	CHECK_EQ(target_list_new(&targets, &options.targets), 0);
-	options.ledger = targets.ledger;
-	CHECK_EQ(standing_list_new(&options, &all), 0);
-	CHECK_EQ(standing_add(all, &request, &s, &why, &limit), 0);
+	world_begin(&w);
+	CHECK_EQ(standing_add(w.all, &request, &s, &why, &limit), 0);
 	standing_remove(s);
-	CHECK(!standing_find(all, 1));
-	CHECK_EQ(ledger_sum(options.ledger, LEDGER_STANDING), 0u);
+	CHECK(!standing_find(w.all, 1));
+	CHECK_EQ(ledger_sum(w.o.ledger, LEDGER_STANDING), 0u);
 	/* What was freed last is the first to be used again. */
 	again = malloc(sizeof(*s));
 	CHECK(again != s);
-	CHECK(s->id == 1 && s->all == all);
+	CHECK(s->id == 1 && s->all == w.all);
 	free(again);
-	event_base_loop(options.base, EVLOOP_NONBLOCK);
-	standing_list_free(all);
-	target_list_free(options.targets);
-	ledger_free(options.ledger);
-	event_base_free(options.base);
+	event_base_loop(w.o.base, EVLOOP_NONBLOCK);
+	world_end(&w);
+}
+
+enum { USER = 61001 };
+
+static int accepts(struct capture_source *s, const struct capture_options *o, struct reason *why)
+{
+	return 0;
+}
+
+static uint64_t memory(struct capture_source *s)
+{
+	return 4096;
+}
+
+static struct capture_source *release(struct capture_source *s)
+{
+	free(s);
+	return NULL;
+}
+
+static const struct capture_ops ops = { .name = "test", .check = accepts, .memory = memory, .free = release };
+
+/* Returns which rule has an armed target of a user's process after the user has set a rule for it; 0: none. */
+static uint32_t rule_of(uid_t owner, uid_t requester)
+{
+	const struct target_info info = { .pid = getpid(),
+					  .uid = USER,
+					  .owner = owner,
+					  .payer = USER,
+					  .name = "program",
+					  .exe = "/bin/program",
+					  .arguments = "" };
+	const struct audit_actor by = { .uid = USER };
+	const struct standing_request request = { .rule.name = (char *)"program", .by = &by };
+	struct capture_source *source = calloc(1, sizeof(*source));
+	struct ledger_refusal limit = { 0 };
+	struct reason why = { "" };
+	struct target *t = NULL;
+	struct standing *s;
+	struct world w;
+	uint32_t got;
+
+	world_begin(&w);
+	standing_list_begin(w.all);
+	source->ops = &ops;
+	if (target_new(w.o.targets, &info, source, &t, &limit) < 0)
+		exit(1);
+	target_armed(t);
+	target_requested(t, requester);
+	CHECK_EQ(standing_add(w.all, &request, &s, &why, &limit), 0);
+	got = t->standing;
+	target_unref(t);
+	world_end(&w);
+	return got;
+}
+
+/* A user's rule takes what the user has armed, but nothing of root's: it would end with the rule's next program. */
+static void test_owners(void)
+{
+	CHECK_EQ(rule_of(USER, USER), 1u);
+	CHECK_EQ(rule_of(USER, 0), 0u);
+	CHECK_EQ(rule_of(0, USER), 0u);
 }
 
 /* A program whose file was removed or replaced keeps its path. */
@@ -401,6 +483,7 @@ int main(void)
 	test_events();
 	test_gate();
 	test_removal();
+	test_owners();
 	test_program_path();
 	return unit_end();
 }
