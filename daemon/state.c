@@ -262,32 +262,37 @@ void state_target(struct state *s, struct target *t, enum target_change change)
 		if (replaced)
 			log_ended(&w->entry);
 		waiting_free(w);
-		if (!replaced) {
+		if (!replaced)
 			trigger_state_read(s->o.triggers, s->o.settings, s->o.audit, t, triggers);
-			standing_restore(s->o.standing, t, rule);
-		}
+		standing_restore(s->o.standing, replaced ? NULL : t, rule);
 	}
+	state_changed(s);
+}
+
+/* Drops a target that will not be one again. */
+static void drop(struct waiting_target *w)
+{
+	struct state *s = w->state;
+	uint32_t rule = w->entry.standing;
+
+	waiting_free(w);
+	standing_restore(s->o.standing, NULL, rule);
 	state_changed(s);
 }
 
 static void on_ended(evutil_socket_t fd, short what, void *data)
 {
 	struct waiting_target *w = data;
-	struct state *s = w->state;
 
 	log_ended(&w->entry);
-	waiting_free(w);
-	state_changed(s);
+	drop(w);
 }
 
 static void drop_failed(struct waiting_target *w, const char *why)
 {
-	struct state *s = w->state;
-
 	log_warning("cannot arm process %d (%s) of uid %u again: %s", (int)w->entry.pid, esc(w->entry.name),
 		    w->entry.uid, why);
-	waiting_free(w);
-	state_changed(s);
+	drop(w);
 }
 
 static void on_armed(struct target *t, int rc, void *data)
@@ -385,6 +390,7 @@ static int await_target(struct state *s, json_object *o, const struct state_entr
 		return rc;
 	}
 	trigger_state_reserve(s->o.triggers, e->triggers);
+	standing_await(s->o.standing, e->standing);
 	if (e->perf)
 		arm_again(w);
 	return 0;

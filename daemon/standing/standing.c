@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "daemon/ancestors.h"
 #include "daemon/capture/perf/perf.h"
@@ -84,10 +85,12 @@ static bool is_of_ended_parent(const struct standing *s, const struct standing_p
 {
 	const struct target *t = p->parent > 0 ? target_list_find(s->all->o.targets, p->parent, s->by.uid) : NULL;
 	uint64_t start, ticks = (uint64_t)sysconf(_SC_CLK_TCK),
-			sleep = now_ns(CLOCK_BOOTTIME) - now_ns(CLOCK_MONOTONIC);
+			sleep = now_ns(CLOCK_BOOTTIME) - now_ns(CLOCK_MONOTONIC),
+			gone = p->parent == s->rule.tree ? s->first_gone_ns : 0;
 
-	return t && t->standing == s->id && t->ring.state == RING_GONE && proc_file_start(p->pid, &start) == 0 &&
-	       start <= (t->gone_ns + sleep) / (1000000000u / ticks);
+	if (t && t->standing == s->id && t->ring.state == RING_GONE)
+		gone = MAX(gone, t->gone_ns);
+	return gone && proc_file_start(p->pid, &start) == 0 && start <= (gone + sleep) / (1000000000u / ticks);
 }
 
 /* True if the process or one of its ancestors is known to be of the tree. */
@@ -492,22 +495,45 @@ static void take_targets(struct standing *new)
 	}
 }
 
-/* A process of a tree has ended. The rule ends when the tree's first process and all its targets have. */
-static void end_of_tree(struct standing *s, const struct target *ended)
+/* The rule of a tree ends when the tree's first process has, and none of its targets is left. */
+static void end_of_tree(struct standing *s)
 {
 	const struct target *t;
-	uint64_t start;
 
-	/* Without events csightd would miss the reuse of this pid: the set drops it, but not the tree's first. */
-	if (!s->all->events && ended->pid != s->rule.tree)
-		process_set_put(s->set, ended->pid, false);
-	if (proc_file_start(s->rule.tree, &start) == 0 && start == s->rule.tree_start && s->rule.tree != ended->pid)
+	if (!s->first_gone || s->awaited)
 		return;
 	TAILQ_FOREACH (t, target_list_all(s->all->o.targets), link)
 		if (t->standing == s->id && t->ring.state != RING_GONE)
 			return;
 	log_info("standing target %u ends: the processes of its tree have ended", s->id);
 	standing_remove(s);
+}
+
+static void end_trees(struct standing_list *all)
+{
+	struct standing *s, *next;
+
+	for (s = TAILQ_FIRST(&all->list); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		end_of_tree(s);
+	}
+}
+
+/* Without events csightd would miss that another process gets this number. */
+static void forget(struct standing *s, pid_t pid)
+{
+	if (!s->all->events)
+		process_set_put(s->set, pid, false);
+}
+
+static void on_first_ended(evutil_socket_t fd, short what, void *data)
+{
+	struct standing *s = data;
+
+	s->first_gone = true;
+	s->first_gone_ns = now_ns(CLOCK_MONOTONIC);
+	forget(s, s->rule.tree);
+	end_of_tree(s);
 }
 
 void standing_target(struct standing_list *all, struct target *t, enum target_change change)
@@ -517,10 +543,13 @@ void standing_target(struct standing_list *all, struct target *t, enum target_ch
 
 	if (!all || !all->begun)
 		return;
-	if (change == TARGET_ENDED && t->standing && (s = standing_find(all, t->standing)) && s->set)
-		end_of_tree(s, t);
+	/* The process of a target that was replaced continues; on_first_ended() forgets the first of a tree. */
+	if (change == TARGET_ENDED && !t->replaced && (s = standing_find(all, t->standing)) && t->pid != s->rule.tree)
+		forget(s, t->pid);
 	if (change == TARGET_DISARMED)
 		t->standing = 0;
+	if (change != TARGET_ARMED && !t->replaced)
+		end_trees(all);
 	if (change != TARGET_ARMED || t->standing || t->adopted)
 		return;
 	p = process_of(t);
@@ -529,20 +558,32 @@ void standing_target(struct standing_list *all, struct target *t, enum target_ch
 		s->armed++;
 }
 
+void standing_await(struct standing_list *all, uint32_t id)
+{
+	struct standing *s = all ? standing_find(all, id) : NULL;
+
+	if (s)
+		s->awaited++;
+}
+
 void standing_restore(struct standing_list *all, struct target *t, uint32_t id)
 {
-	struct standing *s = all && id ? standing_find(all, id) : NULL;
+	struct standing *s = all ? standing_find(all, id) : NULL;
 
-	if (s && s->set && !t->standing && t->ring.state != RING_GONE && policy_owns(s->by.uid, t->owner)) {
+	if (!s)
+		return;
+	s->awaited -= s->awaited > 0;
+	if (t && s->set && !t->standing && t->ring.state != RING_GONE && policy_owns(s->by.uid, t->owner)) {
 		assign(s, t);
 		s->armed++;
 	}
+	if (all->begun)
+		end_of_tree(s);
 }
 
 static int check_request(const struct standing_list *all, const struct standing_request *r, struct reason *why)
 {
 	const struct standing *s;
-	uint64_t start;
 	int rc = standing_rule_check(&r->rule, why);
 
 	if (rc < 0)
@@ -557,14 +598,6 @@ static int check_request(const struct standing_list *all, const struct standing_
 	if (r->by->uid != 0 && r->rule.has_user && r->rule.user != r->by->uid)
 		return reason_set(why, -EPERM, "user %u may not record the processes of user %u", r->by->uid,
 				  r->rule.user);
-	if (r->rule.tree) {
-		rc = policy_process(r->by->uid, r->rule.tree);
-		if (rc == 0 && (proc_file_start(r->rule.tree, &start) < 0 || start != r->rule.tree_start))
-			rc = -ESRCH;
-		if (rc < 0)
-			return reason_set(why, r->by->uid == 0 ? rc : -EPERM,
-					  "process %d has ended, or is another user's", (int)r->rule.tree);
-	}
 	TAILQ_FOREACH (s, &all->list, link)
 		if (s->by.uid == r->by->uid && !s->section == !r->section && standing_rule_equal(&s->rule, &r->rule))
 			return reason_set(why, -EEXIST, "standing target %u has this rule; disarm it first", s->id);
@@ -574,6 +607,9 @@ static int check_request(const struct standing_list *all, const struct standing_
 static void standing_free(struct standing *s)
 {
 	ledger_return(&s->charge);
+	if (s->first_ended)
+		event_free(s->first_ended);
+	closep(&s->first);
 	exec_gate_free(s->gate);
 	standing_rule_done(&s->rule);
 	standing_options_done(&s->options);
@@ -599,7 +635,33 @@ static void on_sweep(evutil_socket_t fd, short what, void *data)
 	free_all(&all->leaving);
 }
 
-static int fill(struct standing *s, const struct standing_request *r)
+/* Watches the first process of the tree. restored: the rule is one of an earlier daemon, which may have outlasted it.
+ */
+static int watch_first(struct standing *s, bool restored, struct reason *why)
+{
+	const struct standing_rule *r = &s->rule;
+	int rc = policy_process(s->by.uid, r->tree);
+	uint64_t start;
+
+	if (rc == 0 && (s->first = (int)syscall(SYS_pidfd_open, r->tree, 0)) < 0)
+		rc = -errno;
+	if (proc_file_start(r->tree, &start) < 0 || start != r->tree_start)
+		rc = -ESRCH;
+	if (rc == -ESRCH && restored) {
+		s->first_gone = true;
+		return 0;
+	}
+	if (rc < 0)
+		return reason_set(why, s->by.uid == 0 ? rc : -EPERM, "process %d has ended, or is another user's",
+				  (int)r->tree);
+	s->first_ended = event_new(s->all->o.base, s->first, EV_READ, on_first_ended, s);
+	if (!s->first_ended || event_add(s->first_ended, NULL) < 0)
+		return -ENOMEM;
+	process_set_put(s->set, r->tree, true);
+	return 0;
+}
+
+static int fill(struct standing *s, const struct standing_request *r, struct reason *why)
 {
 	int rc = standing_rule_copy(&r->rule, &s->rule);
 
@@ -609,7 +671,8 @@ static int fill(struct standing *s, const struct standing_request *r)
 		rc = -ENOMEM;
 	if (rc == 0 && r->rule.tree && !(s->set = process_set_new()))
 		rc = -ENOMEM;
-	process_set_put(s->set, r->rule.tree, true);
+	if (rc == 0 && r->rule.tree)
+		rc = watch_first(s, r->id, why);
 	return rc;
 }
 
@@ -625,7 +688,8 @@ int standing_add(struct standing_list *all, const struct standing_request *r, st
 		return -ENOMEM;
 	s->all = all;
 	s->by = *r->by;
-	rc = fill(s, r);
+	s->first = -1;
+	rc = fill(s, r, why);
 	if (rc == 0)
 		rc = ledger_charge(all->o.ledger, s->by.uid, LEDGER_STANDING, 1, &s->charge, ret_limit);
 	if (rc == 0 && all->begun)
@@ -659,6 +723,8 @@ void standing_remove(struct standing *s)
 	/* Callers may still be handling an event, or making a target for the rule: on_look() and on_sweep() free the
 	 * events and the rule later. */
 	TAILQ_REMOVE(&all->list, s, link);
+	if (s->first_ended)
+		event_del(s->first_ended);
 	ledger_return(&s->charge);
 	TAILQ_INSERT_TAIL(&all->leaving, s, link);
 	event_active(all->sweep, EV_TIMEOUT, 0);
@@ -694,6 +760,7 @@ void standing_list_begin(struct standing_list *all)
 		make_gate(s);
 		take_targets(s);
 	}
+	end_trees(all);
 	look_again(all);
 }
 

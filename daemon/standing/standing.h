@@ -40,9 +40,14 @@ struct standing {
 	uint64_t failed;         /* processes that could not be armed */
 	struct reason why;       /* why the last of these could not; "": none */
 	struct process_set *set; /* the processes of its tree, or NULL */
-	struct exec_gate *gate;  /* before its program, or NULL */
-	unsigned arriving;       /* processes that wait at the gate */
-	uint64_t gate_ns;        /* when the gate was made, CLOCK_MONOTONIC */
+	int first;               /* a pidfd of the tree's first process, or -1 */
+	struct event *first_ended;
+	bool first_gone;        /* that process has ended, */
+	uint64_t first_gone_ns; /* at this time, CLOCK_MONOTONIC; 0: before csightd began */
+	unsigned awaited;       /* targets of the tree, of an earlier daemon, that are not targets of this one yet */
+	struct exec_gate *gate; /* before its program, or NULL */
+	unsigned arriving;      /* processes that wait at the gate */
+	uint64_t gate_ns;       /* when the gate was made, CLOCK_MONOTONIC */
 };
 
 TAILQ_HEAD(standing_head, standing);
@@ -82,12 +87,15 @@ struct standing *standing_find(const struct standing_list *all, uint32_t id);
 /* From now on processes are armed: first those that run. */
 void standing_list_begin(struct standing_list *all);
 
-/* To be called when a target is armed, or has ended. */
+/* To be called when a target is armed or disarmed, or has ended. */
 void standing_target(struct standing_list *all, struct target *t, enum target_change change);
+
+/* A process is to become a target again that an earlier daemon had for this rule; standing_restore() follows. */
+void standing_await(struct standing_list *all, uint32_t id);
 
 /*
  * Gives a target of an earlier daemon to the rule that had it, if that is of a tree. Targets of other rules are matched
- * again.
+ * again. t: NULL: the process has ended, or cannot be armed.
  */
 void standing_restore(struct standing_list *all, struct target *t, uint32_t id);
 
