@@ -14,7 +14,7 @@
 #include "daemon/exit-listener.h"
 #include "lib/base/util.h"
 
-/* With more processes than this all events are received. */
+/* With more processes than half of this all events are received. */
 enum { PIDS_MAX = 1000, FILTER_REST = 8, EVENTS_A_TURN = 1000 };
 
 struct exit_listener {
@@ -50,7 +50,8 @@ static void drop_capability(void)
 	syscall(SYS_capset, &head, sets);
 }
 
-static void set_filter(int fd, const pid_t *pids, size_t n)
+/* -ENOMEM: the kernel has no room for it beside the one before, by net.core.optmem_max. */
+static int set_filter(int fd, const pid_t *pids, size_t n)
 {
 	struct sock_filter code[PIDS_MAX + FILTER_REST];
 	struct sock_fprog program = { .filter = code };
@@ -69,7 +70,7 @@ static void set_filter(int fd, const pid_t *pids, size_t n)
 	}
 	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, n <= PIDS_MAX / 2 ? 0 : UINT32_MAX);
 	program.len = at;
-	setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) < 0 ? -errno : 0;
 }
 
 static int subscribe(int fd)
@@ -101,10 +102,10 @@ int exit_listener_socket(void)
 	_cleanup_close_ int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_CONNECTOR);
 	int rc = fd < 0 ? -errno : 0;
 
-	if (rc == 0) {
-		set_filter(fd, NULL, 0);
+	if (rc == 0)
+		rc = set_filter(fd, NULL, 0);
+	if (rc == 0)
 		rc = subscribe(fd);
-	}
 	drop_capability();
 	return rc < 0 ? rc : TAKE_FD(fd);
 }
@@ -139,9 +140,12 @@ struct exit_listener *exit_listener_free(struct exit_listener *l)
 	return NULL;
 }
 
-void exit_listener_set(struct exit_listener *l, const pid_t *pids, size_t n)
+int exit_listener_set(struct exit_listener *l, const pid_t *pids, size_t n)
 {
-	set_filter(l->fd, pids, n);
+	int rc = set_filter(l->fd, pids, n);
+
+	/* The filter before this one lacks new processes. */
+	return rc < 0 ? set_filter(l->fd, NULL, PIDS_MAX) : rc;
 }
 
 void exit_listener_read(struct exit_listener *l)

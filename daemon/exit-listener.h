@@ -32,8 +32,11 @@ int exit_listener_new(struct event_base *base, int fd, void (*ended)(void *data,
 		      void *data, struct exit_listener **ret);
 struct exit_listener *exit_listener_free(struct exit_listener *l);
 
-/* Sets the processes to listen for; at first there are none. */
-void exit_listener_set(struct exit_listener *l, const pid_t *pids, size_t n);
+/*
+ * Sets the processes to listen for; at first there are none. If the kernel has no room for their filter, events of all
+ * processes are passed. Negative errno: only those of the processes before are.
+ */
+int exit_listener_set(struct exit_listener *l, const pid_t *pids, size_t n);
 
 /* Passes the events that have arrived. */
 void exit_listener_read(struct exit_listener *l);

@@ -2,6 +2,8 @@
 /* How processes of targets end, and that they do. */
 #include "config.h"
 
+#include <string.h>
+
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -198,13 +200,20 @@ void target_list_listen(struct target_list *all)
 	_cleanup_free_ pid_t *pids = NULL;
 	size_t n = 0, room = 0;
 	struct target *t;
+	int rc;
 
 	if (!all->o.exits)
 		return;
 	TAILQ_FOREACH (t, &all->list, link)
 		if (!t->ending.known && !t->replaced && array_reserve(pids, n, &room) == 0)
 			pids[n++] = t->pid;
-	exit_listener_set(all->o.exits, pids, n);
+	rc = exit_listener_set(all->o.exits, pids, n);
+	if (rc < 0 && !all->deaf)
+		log_warning(
+		    "cannot listen for the ends of all processes that are recorded: %s; of some the exit status "
+		    "will not be known",
+		    strerror(-rc));
+	all->deaf = rc < 0;
 }
 
 void target_on_ended(evutil_socket_t fd, short what, void *data)

@@ -22,6 +22,7 @@ struct target_list {
 	struct event *sweep;                          /* drops those that are leaving */
 	struct target_victim victims[TARGET_VICTIMS]; /* of no target, as far as that was known; the newest */
 	size_t n_victims;
+	bool deaf; /* the exit listener lacks some processes */
 };
 
 /* Drops the list's reference of a target, at the loop's next turn. */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * daemon/target.c: which source of a process replaces an earlier one. daemon/recording.c: the program that it names.
- * daemon/state-shares.c: who loses targets if not all can be stored.
+ * daemon/state-shares.c: who loses targets if not all can be stored. daemon/exit-listener.c: the filter of many
+ * processes.
  */
 #include "config.h"
 
 #include <event2/event.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/directory-tree.h"
@@ -222,6 +225,38 @@ static void test_shares(const struct ledger *ledger)
 	CHECK_EQ(state_shares_text(NULL), 0u);
 }
 
+static void ignore(void *data, const struct exit_event *e)
+{
+}
+
+/* The kernel's room for the filters of a socket suffices for some processes: beyond that, events of all are received.
+ */
+static void test_exit_filter(struct event_base *base)
+{
+	enum { PIDS = 400, ALL = 7 };
+	int fd = unshare(CLONE_NEWNET) < 0 ? -1 : socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	FILE *room = fd < 0 ? NULL : fopen("/proc/sys/net/core/optmem_max", "w");
+	struct exit_listener *l = NULL;
+	pid_t pids[PIDS];
+	socklen_t n = 0;
+
+	if (!room) {
+		unit_skip("a filter for many processes", "net.core.optmem_max cannot be set for a network namespace");
+		closep(&fd);
+		return;
+	}
+	CHECK(fprintf(room, "10240") > 0 && fclose(room) == 0);
+	for (int i = 0; i < PIDS; i++)
+		pids[i] = i + 1;
+	CHECK_EQ(exit_listener_new(base, fd, ignore, NULL, &l), 0);
+	CHECK_EQ(exit_listener_set(l, pids, PIDS / 2), 0);
+	CHECK(getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, NULL, &n) == 0 && n == ALL + PIDS);
+	CHECK_EQ(exit_listener_set(l, pids, PIDS), 0);
+	n = 0;
+	CHECK(getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, NULL, &n) == 0 && n == ALL);
+	exit_listener_free(l);
+}
+
 int main(void)
 {
 	struct ledger_options options = { .limits = limits_of };
@@ -235,6 +270,7 @@ int main(void)
 	test_renamed(list.base, list.ledger);
 	test_replacement();
 	test_shares(list.ledger);
+	test_exit_filter(list.base);
 	target_list_free(all);
 	ledger_free(list.ledger);
 	event_base_free(list.base);
