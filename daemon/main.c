@@ -292,8 +292,6 @@ static int start_workqueues(struct daemon *d)
 	if (rc == 0)
 		rc = workqueue_new(d->base, "recorder", -5, &d->record_queue);
 	if (rc == 0)
-		rc = user_queues_new(d->base, &d->user_queues);
-	if (rc == 0)
 		rc = workqueue_new(d->base, "names", 0, &d->names_queue);
 	return rc;
 }
@@ -306,6 +304,8 @@ static int start_ledger(struct daemon *d)
 		rc = limits_new(&d->settings, d->subuids, &d->limits);
 	if (rc == 0)
 		d->ledger = limits_ledger(d->limits);
+	if (rc == 0)
+		rc = user_queues_new(d->base, d->ledger, &d->user_queues);
 	if (rc == 0)
 		rc = turns_new(d->base, d->ledger, &d->turns);
 	return rc;

@@ -8,10 +8,10 @@
 enum {
 	QUEUES_MAX = 128,
 	/*
-	 * A user may have 65536 subordinate uids (subuid(5)): the uids of one range of 65536 get no more threads than
-	 * these. The first range has the users of the machine.
+	 * A user may have 65536 subordinate uids (subuid(5)), which get no more threads than these; so do uids of a
+	 * range that are no one's, as those of a container. The first range has the users of the machine.
 	 */
-	QUEUES_A_RANGE = 32,
+	QUEUES_A_GROUP = 32,
 	RANGE_BITS = 16,
 	IDLE_SECONDS = 1,
 };
@@ -27,6 +27,7 @@ struct user_queue {
 
 struct user_queues {
 	struct event_base *base;
+	const struct ledger *ledger;
 	struct event *sweep;
 	TAILQ_HEAD(, user_queue) list;
 	unsigned n;
@@ -70,14 +71,23 @@ static void work_ran(struct work *work)
 	w->done(w);
 }
 
+/* Returns the account of a subordinate uid, else the first uid of its range: 0 for users of the machine. */
+static uid_t group_of(const struct user_queues *all, uid_t uid)
+{
+	uid_t account = ledger_owner(all->ledger, uid);
+
+	return account != uid ? account : uid >> RANGE_BITS << RANGE_BITS;
+}
+
 static bool may_start(const struct user_queues *all, uid_t uid)
 {
+	uid_t group = group_of(all, uid);
 	const struct user_queue *q;
-	unsigned in_range = 0;
+	unsigned n = 0;
 
 	TAILQ_FOREACH (q, &all->list, link)
-		in_range += q->uid >> RANGE_BITS == uid >> RANGE_BITS;
-	return all->n < QUEUES_MAX && (uid >> RANGE_BITS == 0 || in_range < QUEUES_A_RANGE);
+		n += group_of(all, q->uid) == group;
+	return all->n < QUEUES_MAX && (group == 0 || n < QUEUES_A_GROUP);
 }
 
 /* Returns NULL if there are too many threads. */
@@ -132,6 +142,7 @@ void user_queues_submit(struct user_queues *all, uid_t uid, struct user_work *w)
 /* Ends idle threads, and submits the works that waited for a thread. */
 static void on_sweep(evutil_socket_t fd, short what, void *data)
 {
+	const struct timeval later = { IDLE_SECONDS, 0 };
 	struct user_queues *all = data;
 	struct user_queue *q, *next;
 	STAILQ_HEAD(, user_work) waiting = STAILQ_HEAD_INITIALIZER(waiting);
@@ -148,15 +159,19 @@ static void on_sweep(evutil_socket_t fd, short what, void *data)
 		if (!try_submit(all, w))
 			STAILQ_INSERT_TAIL(&all->waiting, w, link);
 	}
+	/* Starting a thread may have failed, so that none that ends is waited for. */
+	if (!STAILQ_EMPTY(&all->waiting))
+		event_add(all->sweep, &later);
 }
 
-int user_queues_new(struct event_base *base, struct user_queues **ret)
+int user_queues_new(struct event_base *base, const struct ledger *ledger, struct user_queues **ret)
 {
 	struct user_queues *all = calloc(1, sizeof(*all));
 
 	if (!all)
 		return -ENOMEM;
 	all->base = base;
+	all->ledger = ledger;
 	TAILQ_INIT(&all->list);
 	STAILQ_INIT(&all->waiting);
 	all->sweep = evtimer_new(base, on_sweep, all);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "daemon/ledger.h"
 #include "daemon/workqueue.h"
 
 struct user_queues;
@@ -26,7 +27,8 @@ struct user_work {
 	void (*done)(struct user_work *w); /* may free w */
 };
 
-int user_queues_new(struct event_base *base, struct user_queues **ret);
+/* ledger: knows the accounts of subordinate uids. */
+int user_queues_new(struct event_base *base, const struct ledger *ledger, struct user_queues **ret);
 
 /* Works of one user run in order. */
 void user_queues_submit(struct user_queues *all, uid_t uid, struct user_work *w);

@@ -50,6 +50,7 @@ int main(int argc, char **argv)
 	struct decode_images_options options = { .info = info, .dir = -1, .answer = on_answer };
 	struct snapshot *s = snapshot_new();
 	struct decode_images *images;
+	struct ledger *ledger;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	base = options.base = event_base_new();
@@ -58,7 +59,8 @@ int main(int argc, char **argv)
 	json_object_object_add(info, "images", list);
 	for (int n = 2; n < argc; n++)
 		json_object_array_add(list, describe(argv[n]));
-	if (user_queues_new(base, &options.queues) < 0 || decode_images_new(&options, &images) < 0)
+	if (ledger_new(&(struct ledger_options){ 0 }, &ledger) < 0 ||
+	    user_queues_new(base, ledger, &options.queues) < 0 || decode_images_new(&options, &images) < 0)
 		return 1;
 	for (int n = 2; n < argc; n++) {
 		struct decoder_event e = { .type = DECODER_IMAGE, .path = argv[n] + (argv[n][0] == '?') };

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon/ledger.c, subuids.c: limits, shares, the reserve of root, refusals, rates, owners of subordinate uids. */
+/*
+ * daemon/ledger.c, subuids.c: limits, shares, the reserve of root, refusals, rates, owners of subordinate uids.
+ * daemon/user-queues.c: the threads of an account.
+ */
 #include <event2/event.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/ledger.h"
 #include "daemon/subuids.h"
+#include "daemon/user-queues.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "tests/unit.h"
@@ -272,6 +277,70 @@ static void test_subuids(void)
 	unlink(path);
 }
 
+/* A file system that does not answer until it is closed. */
+static int blocked[2];
+
+struct read_work {
+	struct user_work work;
+	bool done;
+};
+
+static void run_blocked(struct user_work *w)
+{
+	char byte;
+
+	read(blocked[0], &byte, 1);
+}
+
+static void run_free(struct user_work *w)
+{
+}
+
+static void read_done(struct user_work *w)
+{
+	container_of(w, struct read_work, work)->done = true;
+}
+
+static uid_t owner_of_range(void *data, uid_t uid)
+{
+	return uid < FIRST_OF_ANNA            ? uid
+	       : uid < FIRST_OF_ANNA + 65536  ? ANNA
+	       : uid < FIRST_OF_ANNA + 131072 ? BERT
+					      : uid;
+}
+
+/* The uids of one account have 32 threads together, wherever their range begins, and take none of another's. */
+static void test_user_queues(void)
+{
+	enum { FIRST = 131072, THREADS = 32, FIRST_OF_BERT = FIRST_OF_ANNA + 65536 };
+	static struct user_queues *all;
+	static struct event_base *base;
+	struct ledger_options o = { .owner = owner_of_range, .limits = limits_of };
+	struct read_work works[THREADS] = { 0 }, more = { .work = { .run = run_free, .done = read_done } }, bert = more;
+	struct ledger *l;
+
+	base = event_base_new();
+	CHECK(pipe(blocked) == 0 && ledger_new(&o, &l) == 0 && user_queues_new(base, l, &all) == 0);
+	for (uid_t n = 0; n < THREADS; n++) {
+		works[n].work = (struct user_work){ .run = run_blocked, .done = read_done };
+		user_queues_submit(all, FIRST + n, &works[n].work);
+	}
+	user_queues_submit(all, FIRST_OF_ANNA, &more.work);
+	CHECK(user_queues_stuck(all, FIRST_OF_ANNA));
+	user_queues_submit(all, FIRST_OF_BERT, &bert.work);
+	while (!bert.done && !user_queues_stuck(all, FIRST_OF_BERT))
+		event_base_loop(base, EVLOOP_ONCE);
+	CHECK(bert.done && !more.done);
+	close(blocked[1]);
+	while (!more.done)
+		event_base_loop(base, EVLOOP_ONCE);
+	for (uid_t n = 0; n < THREADS; n++)
+		while (!works[n].done)
+			event_base_loop(base, EVLOOP_ONCE);
+	close(blocked[0]);
+	ledger_free(l);
+}
+
 int main(void)
 {
 	test_limits();
@@ -282,5 +351,6 @@ int main(void)
 	for (unsigned seed = 1; seed <= 5; seed++)
 		test_model(seed);
 	test_subuids();
+	test_user_queues();
 	return unit_end();
 }

@@ -85,6 +85,7 @@ static char top_path[] = "/dev/shm/csight-fuzz-XXXXXX";
 static char boot[STATE_BOOT_SIZE];
 static char emulator[64]; /* a program that sleeps */
 static struct event_base *base;
+static struct ledger *accounts; /* of user_queues */
 static struct user_queues *user_queues;
 
 /* One run of csightd. */
@@ -519,7 +520,8 @@ static void begin(void)
 		return;
 	log_setup("fuzz", LOG_EMERG);
 	base = event_base_new();
-	fuzz_require(base && mkdtemp(top_path) && user_queues_new(base, &user_queues) == 0);
+	fuzz_require(base && mkdtemp(top_path) && ledger_new(&(struct ledger_options){ 0 }, &accounts) == 0 &&
+		     user_queues_new(base, accounts, &user_queues) == 0);
 	atexit(remove_dir);
 	top = open(top_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	fuzz_require(top >= 0 && mkdirat(top, "spool", 0700) == 0);
