@@ -386,7 +386,7 @@ static void on_tail_armed(struct target *t, int rc, void *data)
 	/* A process that has ended has left its history. */
 	if (rc == 0 || rc == -ESRCH) {
 		audit_done(&tc->call->by, AUDIT_FOLLOW, &on);
-		tail_begin(tc->tail);
+		tail_begin(tc->tail, tc->call->by.uid);
 		call_reply_fd(tc->call, json_object_new_object(), tc->fd);
 	} else {
 		target_trouble(t, &trouble);
@@ -420,7 +420,7 @@ static void begin_tail(struct daemon *d, struct call *c, struct methods_subject 
 		const struct audit_object on = object_of(s);
 
 		audit_done(&c->by, AUDIT_FOLLOW, &on);
-		tail_begin(tc->tail);
+		tail_begin(tc->tail, c->by.uid);
 		call_reply_fd(c, json_object_new_object(), tc->fd);
 		free(tc);
 	}

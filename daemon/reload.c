@@ -11,6 +11,8 @@
 #include "daemon/status-line.h"
 #include "daemon/service.h"
 #include "daemon/spool.h"
+#include "daemon/subscriptions.h"
+#include "daemon/tail.h"
 #include "daemon/target.h"
 #include "daemon/trace-units.h"
 #include "daemon/wire.h"
@@ -47,6 +49,7 @@ static void apply_settings(struct daemon *d)
 	target_list_update(d->targets);
 	job_queue_update(d->jobs);
 	service_update(d->service);
+	subscriptions_update(d);
 }
 
 static void join_names(const char *const *names, size_t n, struct buf *ret)
@@ -79,6 +82,7 @@ static void reload_ran(struct work *w)
 
 	/* While the daemon ends, the settings do not change. */
 	if (r->rc == 0 && !d->ending) {
+		tail_list_update(d->tails, &d->settings, &r->fresh);
 		settings_replace(&d->settings, &r->fresh, &changes);
 		apply_settings(d);
 		if (triggers)

@@ -178,6 +178,16 @@ void service_update(struct service *s)
 		client->denied = is_denied(s, client);
 }
 
+bool service_denies(const struct service *s, const struct connection *n)
+{
+	const struct service_client *client;
+
+	TAILQ_FOREACH (client, &s->clients, link)
+		if (client->connection == n)
+			return client->denied;
+	return false;
+}
+
 bool service_busy(const struct service *s)
 {
 	const struct service_client *client;

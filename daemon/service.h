@@ -35,6 +35,9 @@ int service_new(struct event_base *base, const struct service_options *options, 
 /* Applies changed settings of who may connect to the connections that exist. */
 void service_update(struct service *s);
 
+/* Returns whether the settings deny the client of this connection everything. */
+bool service_denies(const struct service *s, const struct connection *n);
+
 /* Returns whether a client waits for a reply, or has not read one. */
 bool service_busy(const struct service *s);
 

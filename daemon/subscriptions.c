@@ -4,6 +4,7 @@
 #include "daemon/subscriptions.h"
 
 #include "daemon/policy.h"
+#include "daemon/service.h"
 #include "daemon/spool.h"
 #include "daemon/wire.h"
 
@@ -55,6 +56,17 @@ void subscriptions_add(struct daemon *d, struct call *c)
 		call_error(c, wire_error_str(WIRE_TOO_SLOW), NULL);
 	else
 		call_wait(c, &d->subscribers, NULL);
+}
+
+void subscriptions_update(struct daemon *d)
+{
+	struct call *c, *next;
+
+	for (c = TAILQ_FIRST(&d->subscribers); c; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (service_denies(d->service, c->connection))
+			call_error(c, VARLINK_PERMISSION_DENIED, NULL);
+	}
 }
 
 void subscriptions_end(struct daemon *d)

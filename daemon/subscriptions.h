@@ -13,6 +13,9 @@
 /* Adds a call, or replies that it must have more. */
 void subscriptions_add(struct daemon *d, struct call *c);
 
+/* Ends those of users who may not connect any more. */
+void subscriptions_update(struct daemon *d);
+
 /* Replies that the daemon ends. */
 void subscriptions_end(struct daemon *d);
 

@@ -31,6 +31,7 @@ struct tail {
 	struct tail_list *list;
 	TAILQ_ENTRY(tail) link;
 	struct target *target;
+	uid_t reader;
 	struct charge request, memory;
 	uint64_t max_time, begun_ns, ended_ns;
 	struct work drain, write;
@@ -57,6 +58,7 @@ static const char *const ends[] = {
 	[TAIL_TARGET] = "the process has ended",
 	[TAIL_DISARMED] = "the process was disarmed",
 	[TAIL_USER] = "the process has changed its user",
+	[TAIL_DENIED] = "its user may not connect any more",
 	[TAIL_DAEMON] = "csightd ends",
 	[TAIL_FAILED] = "it failed",
 };
@@ -143,7 +145,7 @@ static void finish(struct tail *t)
 /* True if nothing more is written, also if something is left. */
 static bool ends_at_once(const struct tail *t, uint64_t now)
 {
-	return t->end == TAIL_READER || t->end == TAIL_FAILED || t->end == TAIL_DAEMON ||
+	return t->end == TAIL_READER || t->end == TAIL_FAILED || t->end == TAIL_DENIED || t->end == TAIL_DAEMON ||
 	       (t->end && now >= t->ended_ns + LINGER_MS * 1000000ull);
 }
 
@@ -311,8 +313,9 @@ int tail_new(struct tail_list *list, struct target *target, uint64_t max_time, s
 	return 0;
 }
 
-void tail_begin(struct tail *t)
+void tail_begin(struct tail *t, uid_t reader)
 {
+	t->reader = reader;
 	t->begun = true;
 	t->begun_ns = now_ns(CLOCK_MONOTONIC);
 	if (t->list->stopping)
@@ -358,6 +361,28 @@ int tail_list_new(const struct tail_list_options *options, struct tail_list **re
 	return 0;
 }
 
+/* Ends a tail at once, or after the step that is under way. */
+static void stop(struct tail *t, enum tail_end end)
+{
+	set_end(t, end);
+	t->end = end;
+	if (t->begun && !t->working)
+		finish(t);
+}
+
+void tail_list_update(struct tail_list *list, const struct settings *before, const struct settings *now)
+{
+	struct tail *t, *next;
+
+	for (t = TAILQ_FIRST(&list->all); t; t = next) {
+		uid_t account = ledger_owner(list->o.ledger, t->reader);
+
+		next = TAILQ_NEXT(t, link);
+		if (t->begun && settings_permit_account(before, account) && !settings_permit_account(now, account))
+			stop(t, TAIL_DENIED);
+	}
+}
+
 void tail_list_stop(struct tail_list *list)
 {
 	struct tail *t, *next;
@@ -365,10 +390,7 @@ void tail_list_stop(struct tail_list *list)
 	list->stopping = true;
 	for (t = TAILQ_FIRST(&list->all); t; t = next) {
 		next = TAILQ_NEXT(t, link);
-		set_end(t, TAIL_DAEMON);
-		t->end = TAIL_DAEMON;
-		if (t->begun && !t->working)
-			finish(t);
+		stop(t, TAIL_DAEMON);
 	}
 }
 

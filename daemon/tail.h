@@ -19,6 +19,7 @@ enum tail_end {
 	TAIL_TARGET,   /* the process has ended */
 	TAIL_DISARMED, /* the target was disarmed */
 	TAIL_USER,     /* the process has changed its user */
+	TAIL_DENIED,   /* the user who reads it may not connect any more */
 	TAIL_DAEMON,   /* csightd ends */
 	TAIL_FAILED,   /* memory is short, or the trace cannot be read */
 };
@@ -32,6 +33,9 @@ struct tail_list_options {
 };
 
 int tail_list_new(const struct tail_list_options *options, struct tail_list **ret);
+
+/* Ends the tails of users who might connect before the settings changed, whatever groups their processes have. */
+void tail_list_update(struct tail_list *list, const struct settings *before, const struct settings *now);
 
 /* Ends all tails, since csightd ends: at once, or after the step that is under way. */
 void tail_list_stop(struct tail_list *list);
@@ -47,8 +51,8 @@ struct tail;
 int tail_new(struct tail_list *list, struct target *t, uint64_t max_time, struct tail **ret, int *ret_fd,
 	     struct ledger_refusal *ret_refusal);
 
-/* Begins to drain the target, which is armed now; the tail frees itself from then on. */
-void tail_begin(struct tail *t);
+/* Begins to drain the target, which is armed now, for this user; the tail frees itself from then on. */
+void tail_begin(struct tail *t, uid_t reader);
 
 /* Frees a tail that has not begun. Returns NULL. */
 struct tail *tail_free(struct tail *t);
