@@ -253,23 +253,52 @@ static void test_hold(void)
 	CHECK(!perf_watch_held(target));
 }
 
+/* A pause of the target alone ends with it, and no hit before that freezes anything. */
+static void test_pause(void)
+{
+	struct emu_hit hit = { 0 };
+	uint64_t cursor = UINT64_MAX;
+
+	perf_watching.hits(source, &cursor, &hit, 1);
+	perf_watching.hold(source, JOIN, 0);
+	play("ab");
+	check_hits(8, 8, 7);
+	CHECK(perf_watch_held(target) && target->grid.paused);
+	perf_capture.pause(source, true);
+	perf_watch_thaw(target);
+	CHECK(!perf_watch_held(target) && target->grid.paused);
+	perf_watching.hold(source, JOIN, 0);
+	play("ab");
+	check_hits(9, 9, 8);
+	CHECK(!perf_watch_held(target));
+	CHECK(perf_watching.hits(source, &cursor, &hit, 1) == 1 && hit.held == 1);
+	CHECK(perf_watching.hits(source, &cursor, &hit, 1) == 1 && hit.held == 0);
+	perf_capture.pause(source, false);
+	CHECK(!target->grid.paused);
+	play("ab");
+	check_hits(10, 10, 9);
+	CHECK(perf_watch_held(target) && target->grid.paused);
+	perf_watch_thaw(target);
+	CHECK(!target->grid.paused);
+}
+
 /* Another join of the same events begins anew. */
 static void test_changes(void)
 {
 	play("a");
-	check_hits(8, 7, 6);
+	check_hits(11, 10, 9);
 	CHECK_EQ(set(1), 0);
 	play("bab");
-	check_hits(9, 9, 6);
+	check_hits(12, 12, 9);
 	CHECK_EQ(set(HOUR), 0);
 	play("a");
-	check_hits(10, 9, 6);
+	check_hits(13, 12, 9);
 	play("b");
-	check_hits(10, 10, 7);
+	check_hits(13, 13, 10);
 	memset(&list, 0, sizeof(list));
 	CHECK_EQ(perf_watching.set(source, &list, NULL), 0);
 	play("ab");
-	check_hits(10, 10, 7);
+	check_hits(13, 13, 10);
 }
 
 /* Which of several open calls of a goroutine ends is unknown where the stack has moved, but for the outermost. */
@@ -423,6 +452,7 @@ int main(void)
 	CHECK(read(ready[0], &c, 1) == 1);
 	test_joins();
 	test_hold();
+	test_pause();
 	test_changes();
 	test_goroutines();
 	test_dropped_calls();

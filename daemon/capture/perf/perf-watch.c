@@ -297,6 +297,9 @@ static bool freeze(struct perf_target *s, uint32_t slot, uint64_t value)
 	struct perf_watch *w = s->watch;
 	uint64_t least;
 
+	/* The next hit after the pause is to freeze them. */
+	if (s->paused)
+		return false;
 	pthread_mutex_lock(&s->m->lock);
 	least = w->hold[slot];
 	if (least && value >= least - 1)
@@ -570,7 +573,7 @@ void perf_watch_thaw(struct perf_target *s)
 		return;
 	s->watch->held_since = 0;
 	perf_machine_read_records(s->m);
-	if (!s->m->paused && !s->lost)
+	if (!s->m->paused && !s->paused && !s->lost)
 		grid_pause(&s->grid, false);
 	perf_machine_read_records(s->m);
 }
