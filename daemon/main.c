@@ -483,6 +483,13 @@ static bool is_recording_paused(void *data)
 	return state_paused(d->state);
 }
 
+static void on_target_continued(void *data, struct target *t)
+{
+	struct daemon *d = data;
+
+	trigger_list_continued(d->triggers, t);
+}
+
 /* Must precede start_state(), which restores targets. */
 static int start_overhead(struct daemon *d)
 {
@@ -493,6 +500,7 @@ static int start_overhead(struct daemon *d)
 					    .record_queue = d->record_queue,
 					    .pausing = methods_pausing(d),
 					    .paused = is_recording_paused,
+					    .continued = on_target_continued,
 					    .data = d };
 
 	return overhead_new(&options, &d->overhead);

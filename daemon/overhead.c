@@ -58,6 +58,8 @@ static void set_held(struct overhead *o, struct target *t, bool held)
 		t->held = !held;
 		log_warning("cannot %s process %d: out of memory", held ? "pause" : "continue", (int)t->pid);
 	}
+	if (!t->held)
+		o->o.continued(o->o.data, t);
 }
 
 void overhead_forget(struct overhead *o, struct target *t)

@@ -22,6 +22,8 @@ struct overhead_options {
 	struct workqueue *capture_queue, *spool_queue, *record_queue;
 	struct pause_options pausing;
 	bool (*paused)(void *data); /* returns whether all recording is paused */
+	/* Called when a target is no longer held. */
+	void (*continued)(void *data, struct target *t);
 	void *data;
 };
 

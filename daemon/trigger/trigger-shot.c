@@ -89,6 +89,17 @@ void trigger_hold(struct trigger *t)
 	trigger_places_hold(t, least);
 }
 
+void trigger_list_continued(struct trigger_list *all, const struct target *target)
+{
+	struct trigger *t;
+
+	if (!all)
+		return;
+	TAILQ_FOREACH (t, &all->triggers, link)
+		if (t->watched && t->watched->target == target)
+			trigger_hold(t);
+}
+
 void trigger_on_timer(int fd, short what, void *data)
 {
 	trigger_hold(data);

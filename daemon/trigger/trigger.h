@@ -171,6 +171,9 @@ void trigger_list_hits(void *data, struct target *t);
 /* To be called when the process of a target has ended, and again when it is known how. */
 void trigger_list_ended(void *data, struct target *t);
 
+/* To be called when overhead.h does not pause a target any more: its hits may freeze the rings again. */
+void trigger_list_continued(struct trigger_list *all, const struct target *t);
+
 void trigger_list_snapshot_changed(struct trigger_list *all, const struct snapshot *s, enum snapshot_change change);
 
 #endif
