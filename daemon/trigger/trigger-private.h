@@ -28,6 +28,9 @@ void trigger_hit(struct trigger *t, const struct trigger_hit *hit);
 void trigger_hold(struct trigger *t);
 void trigger_on_timer(int fd, short what, void *data);
 
+/* Lets the rings of a target continue, unless the copy of a hit is still to be made. */
+void trigger_release(struct trigger_list *all, struct watched_target *w);
+
 /* The trigger is being freed; its shots continue without it. */
 void trigger_forget_shots(struct trigger *t);
 

@@ -105,23 +105,39 @@ void trigger_on_timer(int fd, short what, void *data)
 	trigger_hold(data);
 }
 
+/* A shot that has not begun yet takes what is in the rings later. */
+static bool is_waiting(const struct trigger_shot *s)
+{
+	return !s->copied && !(s->delay && event_pending(s->delay, EV_TIMEOUT, NULL));
+}
+
+void trigger_release(struct trigger_list *all, struct watched_target *w)
+{
+	struct trigger_shot *s;
+
+	LIST_FOREACH(s, &all->shots, link)
+	if (s->watched->target == w->target && is_waiting(s))
+		return;
+	watched_target_release(w);
+}
+
 static void copy_ended(struct trigger_shot *s)
 {
-	if (s->copied)
-		return;
 	s->copied = true;
-	watched_target_release(s->watched);
-	if (!s->trigger)
-		return;
-	s->trigger->copying--;
-	trigger_hold(s->trigger);
+	if (s->trigger)
+		s->trigger->copying--;
 }
 
 static void on_phase(void *data, const char *phase)
 {
-	/* Before this phase, which writes the copy to the spool, the rings have been copied. */
-	if (strcmp(phase, "copying") == 0)
-		copy_ended(data);
+	struct trigger_shot *s = data;
+
+	/* Before this phase, which writes the copy to the spool, the rings have been copied, and go on since then. */
+	if (strcmp(phase, "copying") != 0)
+		return;
+	copy_ended(s);
+	if (s->trigger)
+		trigger_hold(s->trigger);
 }
 
 /* Removes snapshots beyond the rule keep, those of the shortest durations first. The trigger must have one pending. */
@@ -173,7 +189,10 @@ static void on_request_ended(void *data, enum request_result result, const struc
 	struct trigger_shot *shot = data;
 	struct trigger *t = shot->trigger;
 
-	copy_ended(shot);
+	if (!shot->copied) {
+		copy_ended(shot);
+		trigger_release(shot->all, shot->watched);
+	}
 	if (result == REQUEST_DONE) {
 		report_taken(shot, s);
 		strcpy(shot->id, s->id);
@@ -192,9 +211,12 @@ static void on_request_ended(void *data, enum request_result result, const struc
 		t->outcomes[TRIGGER_TAKEN]--;
 		t->outcomes[result == REQUEST_OVER_LIMIT ? TRIGGER_OVER_LIMIT : TRIGGER_FAILED]++;
 		t->pending--;
-		trigger_settle_end(t);
 	}
 	shot_free(shot);
+	if (!t)
+		return;
+	trigger_hold(t);
+	trigger_settle_end(t);
 }
 
 static void begin_shot(struct trigger_shot *s)

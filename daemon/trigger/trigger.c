@@ -440,7 +440,7 @@ void trigger_remove(struct trigger *t)
 	reply_all(t, trigger_wire_reply);
 	trigger_forget_shots(t);
 	if (t->watched)
-		watched_target_release(t->watched);
+		trigger_release(all, t->watched);
 	trigger_free(t);
 }
 
