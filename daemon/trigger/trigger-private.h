@@ -28,6 +28,12 @@ void trigger_hit(struct trigger *t, const struct trigger_hit *hit);
 void trigger_hold(struct trigger *t);
 void trigger_on_timer(int fd, short what, void *data);
 
+/*
+ * Returns how many of the trigger's snapshots are requested and may still fail, or would be lost with csightd;
+ * *ret_taken_ns: the trigger's taken_ns before the first of them.
+ */
+uint64_t trigger_unsaved(const struct trigger *t, uint64_t *ret_taken_ns);
+
 /* Lets the rings of a target continue, unless the copy of a hit is still to be made. */
 void trigger_release(struct trigger_list *all, struct watched_target *w);
 

@@ -16,7 +16,8 @@ struct trigger_shot {
 	json_object *mark;
 	char *section; /* of the trigger, or NULL */
 	uint64_t value;
-	struct event *delay; /* of the rule after */
+	uint64_t taken_before; /* taken_ns of the trigger before this one */
+	struct event *delay;   /* of the rule after */
 	bool copied;
 	char id[SNAPSHOT_ID_SIZE]; /* "": none yet */
 };
@@ -39,6 +40,21 @@ void trigger_forget_shots(struct trigger *t)
 	LIST_FOREACH(s, &t->all->shots, link)
 	if (s->trigger == t)
 		s->trigger = NULL;
+}
+
+uint64_t trigger_unsaved(const struct trigger *t, uint64_t *ret_taken_ns)
+{
+	const struct trigger_shot *s;
+	uint64_t n = 0;
+
+	*ret_taken_ns = t->taken_ns;
+	/* The newest is the first. When csightd ends, what has been copied is saved. */
+	LIST_FOREACH(s, &t->all->shots, link)
+	if (s->trigger == t && !*s->id && !(s->copied && t->all->stopping)) {
+		*ret_taken_ns = s->taken_before;
+		n++;
+	}
+	return n;
 }
 
 /* Returns the shortest of the durations that are kept. */
@@ -288,6 +304,7 @@ static void take(struct trigger *t, const struct trigger_hit *hit, struct trigge
 	s->mark = trigger_wire_hit(t, hit);
 	s->section = t->section ? strdup(t->section) : NULL;
 	LIST_INSERT_HEAD(&t->all->shots, s, link);
+	s->taken_before = t->taken_ns;
 	t->taken_ns = now_ns(CLOCK_MONOTONIC);
 	t->copying++;
 	t->pending++;

@@ -148,7 +148,8 @@ static bool end_is_open(const struct trigger *t)
 
 void trigger_settle_end(struct trigger *t)
 {
-	bool spent = t->spec.limited && t->spec.max && t->outcomes[TRIGGER_TAKEN] >= t->spec.max;
+	uint64_t taken_ns, taken = t->outcomes[TRIGGER_TAKEN] - trigger_unsaved(t, &taken_ns);
+	bool spent = t->spec.limited && t->spec.max && taken >= t->spec.max;
 
 	if (!t->ended && !spent && (t->watched->target->ring.state != RING_GONE || end_is_open(t)))
 		return;
