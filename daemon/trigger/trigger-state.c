@@ -22,9 +22,15 @@ static json_object *write_conditions(const struct trigger *t, const uint64_t *co
 	return list;
 }
 
-static json_object *write_counts(const struct trigger *t)
+/* The next daemon takes no snapshots that this one has not saved: their hits have failed then. */
+static json_object *write_counts(const struct trigger *t, uint64_t unsaved)
 {
 	json_object *o = json_object_new_object();
+	uint64_t outcomes[TRIGGER_OUTCOMES];
+
+	memcpy(outcomes, t->outcomes, sizeof(outcomes));
+	outcomes[TRIGGER_TAKEN] -= unsaved;
+	outcomes[TRIGGER_FAILED] += unsaved;
 
 	json_add_u64(o, "hits", t->hits);
 	json_add(o, "conditions", write_conditions(t, t->condition_hits));
@@ -34,7 +40,7 @@ static json_object *write_counts(const struct trigger *t)
 	json_add_u64(o, "unknown", t->unknown);
 	json_add_u64(o, "longest", t->longest);
 	for (enum trigger_outcome i = 0; i < TRIGGER_OUTCOMES; i++)
-		json_add_u64(o, trigger_outcome_str(i), t->outcomes[i]);
+		json_add_u64(o, trigger_outcome_str(i), outcomes[i]);
 	return o;
 }
 
@@ -73,6 +79,7 @@ static json_object *write_trigger(struct trigger *t)
 {
 	_cleanup_buf_ struct buf text = { 0 };
 	json_object *o = json_object_new_object();
+	uint64_t taken_ns, unsaved = trigger_unsaved(t, &taken_ns);
 
 	trigger_count(t);
 	buf_printf(&text, "%s%s%s", t->condition, *t->rules ? " " : "", t->rules);
@@ -84,8 +91,8 @@ static json_object *write_trigger(struct trigger *t)
 	json_add(o, "trigger", buf_error(&text) < 0 ? NULL : json_object_new_string((const char *)text.data));
 	json_add(o, "places", trigger_wire_places_of(t));
 	json_add_bool(o, "enabled", t->enabled);
-	json_add_u64(o, "lastTaken", t->taken_ns);
-	json_add(o, "counts", write_counts(t));
+	json_add_u64(o, "lastTaken", taken_ns);
+	json_add(o, "counts", write_counts(t, unsaved));
 	json_add(o, "slots", write_slots(t));
 	json_add(o, "kept", write_kept(t));
 	return o;
@@ -269,6 +276,8 @@ static int read_trigger(const struct trigger_reading *r, json_object *o, struct 
 		read_kept(t, part);
 	if (json_get_bool(o, "enabled", &enabled) == 0 && !enabled)
 		trigger_enable(t, false, why);
+	/* An earlier daemon may have taken the last snapshot, and ended before the trigger did. */
+	trigger_settle_end(t);
 	return 0;
 }
 
