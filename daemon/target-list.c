@@ -25,8 +25,8 @@ static void on_sweep(evutil_socket_t fd, short what, void *data)
 
 	while ((t = STAILQ_FIRST(&all->leaving))) {
 		STAILQ_REMOVE_HEAD(&all->leaving, leaving);
-		/* How it ended will not become known any more. */
-		if (t->ring.state == RING_GONE && !t->ending.known && all->o.ended)
+		/* How it ended will not become known any more; or it is disarmed. */
+		if (!t->ending.known && all->o.ended)
 			all->o.ended(all->o.data, t);
 		target_unref(t);
 	}

@@ -99,7 +99,7 @@ struct target_list_options {
 	struct oom_listener *ooms;   /* or NULL */
 	/*
 	 * Called when a process has ended, and a second time if its exit status becomes known later, or when its
-	 * history is dropped before that.
+	 * history is dropped before that. Called as well when a target has left the list since it was disarmed.
 	 */
 	void (*ended)(void *data, struct target *t);
 	/* Called when a target was armed or disarmed, or has ended, and a second time as ended(). May be NULL. */

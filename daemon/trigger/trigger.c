@@ -48,7 +48,7 @@ int trigger_enable(struct trigger *t, bool enabled, struct reason *why)
 	int rc = 0;
 
 	if (t->ended)
-		return reason_set(why, -ESRCH, "the process has ended, or its snapshots are all taken");
+		return reason_set(why, -ESRCH, "the process has ended or was disarmed, or its snapshots are all taken");
 	if (t->enabled == enabled)
 		return 0;
 	if (enabled) {
@@ -137,6 +137,12 @@ static void reply_all(struct trigger *t, json_object *(*make)(struct trigger *t)
 		call_reply(c, make(t));
 }
 
+/* The target of a process that is armed again is another one. */
+static bool has_left(const struct target *t)
+{
+	return t->ring.state == RING_GONE || !t->listed;
+}
+
 /* True if the end of the process may be a hit, and trigger_list_ended() has not found out yet. */
 static bool end_is_open(const struct trigger *t)
 {
@@ -151,7 +157,7 @@ void trigger_settle_end(struct trigger *t)
 	uint64_t taken_ns, taken = t->outcomes[TRIGGER_TAKEN] - trigger_unsaved(t, &taken_ns);
 	bool spent = t->spec.limited && t->spec.max && taken >= t->spec.max;
 
-	if (!t->ended && !spent && (t->watched->target->ring.state != RING_GONE || end_is_open(t)))
+	if (!t->ended && !spent && (!has_left(t->watched->target) || end_is_open(t)))
 		return;
 	if (!t->ended) {
 		trigger_places_clear(t);
@@ -313,7 +319,7 @@ void trigger_list_ended(void *data, struct target *target)
 		if (t->watched != w || t->ended)
 			continue;
 		trigger_count(t);
-		if (t->enabled && !t->end_hit && !target->replaced)
+		if (target->ring.state == RING_GONE && t->enabled && !t->end_hit && !target->replaced)
 			hit_end(t, target);
 		/* How a process ended may be known only a moment later. */
 		if (target->ending.known || target->replaced || !target->listed || !trigger_of_end(t))

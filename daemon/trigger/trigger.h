@@ -89,7 +89,7 @@ struct trigger {
 	bool enabled;
 	bool attached; /* it ends with the call that set it */
 	bool reported; /* the caller knows that it is in effect */
-	bool ended;    /* the target has ended, or all snapshots are taken */
+	bool ended;    /* the target has ended or left the list, or all snapshots are taken */
 	bool end_hit;  /* the end of the process was a hit */
 	bool settled;  /* it has ended, and with it some that ended before may be dropped */
 	uint64_t hits;
@@ -168,7 +168,8 @@ bool trigger_state_of(const struct trigger *t, size_t i, struct capture_watch_st
 /* To be called when the source of a target has new hits. */
 void trigger_list_hits(void *data, struct target *t);
 
-/* To be called when the process of a target has ended, and again when it is known how. */
+/* To be called when the process of a target has ended, and again when it is known how, or when the target has left the
+ * list. */
 void trigger_list_ended(void *data, struct target *t);
 
 /* To be called when overhead.h does not pause a target any more: its hits may freeze the rings again. */

@@ -2,7 +2,7 @@
 /*
  * daemon/target.c: which source of a process replaces an earlier one. daemon/recording.c: the program that it names.
  * daemon/state-shares.c: who loses targets if not all can be stored. daemon/exit-listener.c: the filter of many
- * processes.
+ * processes. daemon/trigger: triggers of a target that leaves the list since it was disarmed.
  */
 #include "config.h"
 
@@ -13,12 +13,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/daemon.h"
 #include "daemon/directory-tree.h"
 #include "daemon/recording.h"
 #include "daemon/snapshot-writer.h"
 #include "daemon/spool.h"
 #include "daemon/state-shares.h"
 #include "daemon/target.h"
+#include "daemon/trigger/trigger.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "tests/unit.h"
@@ -55,6 +57,56 @@ static const struct capture_ops recordable = {
 	.name = "recordable", .memory = memory, .free = release, .drain = drain
 };
 static const struct capture_ops first = { .name = "first", .memory = memory, .free = release };
+static size_t no_hits(struct capture_source *s, uint64_t *cursor, struct emu_hit *ret, size_t max)
+{
+	return 0;
+}
+
+static int no_counts(struct capture_source *s, struct emu_watch_count *ret)
+{
+	memset(ret, 0, EMU_WATCHES_MAX * sizeof(*ret));
+	return 0;
+}
+
+static int set_list(struct capture_source *s, const struct capture_watch_list *list, struct reason *why)
+{
+	return 0;
+}
+
+static void hold(struct capture_source *s, uint32_t slot, uint64_t least)
+{
+}
+
+static void want(struct capture_source *s)
+{
+}
+
+static bool is_applied(struct capture_source *s, uint32_t *ret_limits)
+{
+	*ret_limits = 0;
+	return true;
+}
+
+static bool is_settled(struct capture_source *s, uint64_t ended)
+{
+	return true;
+}
+
+static int change(struct capture_source *s)
+{
+	return 0;
+}
+
+static const struct capture_watching watching = { .set = set_list,
+						  .hold = hold,
+						  .want = want,
+						  .hits = no_hits,
+						  .counts = no_counts,
+						  .applied = is_applied,
+						  .settled = is_settled };
+static const struct capture_ops watched = {
+	.name = "watched", .memory = memory, .arm = change, .disarm = change, .watching = &watching, .free = release
+};
 static const struct capture_ops second = { .name = "second", .memory = memory, .free = release };
 
 static void limits_of(void *data, uid_t user, struct ledger_limits *ret)
@@ -191,6 +243,56 @@ static void test_renamed(struct event_base *base, struct ledger *ledger)
 	CHECK_EQ(directory_tree_remove(AT_FDCWD, path), 0);
 }
 
+static void on_left(void *data, struct target *t)
+{
+	trigger_list_ended(*(struct trigger_list **)data, t);
+}
+
+static void on_armed(struct target *t, int rc, void *data)
+{
+	CHECK_EQ(rc, 0);
+}
+
+static struct trigger *set_trigger(struct trigger_list *triggers, struct target *t, const char *text)
+{
+	const struct audit_actor by = { .uid = getuid() };
+	struct trigger_request request = { .target = t, .by = &by };
+	struct ledger_refusal limit = { 0 };
+	struct reason why = { "" };
+	struct trigger *ret = NULL;
+
+	CHECK_EQ(trigger_spec_parse(text, &request.spec, &why), 0);
+	CHECK_EQ(trigger_add(triggers, &request, &ret, &why, &limit), 0);
+	return ret;
+}
+
+/* A target that was made to be armed leaves the list when it is disarmed: its triggers end, without a hit. */
+static void test_disarm(const struct target_list_options *list, struct trigger_list *triggers)
+{
+	struct trigger *signal, *end;
+	struct target *t = NULL;
+
+	CHECK_EQ(add(&watched, &t), 0);
+	signal = set_trigger(triggers, t, "signal 10");
+	end = set_trigger(triggers, t, "exit");
+	CHECK_EQ(ledger_used(list->ledger, getuid(), LEDGER_TRIGGERS), 2u);
+	for (unsigned i = 0; i < 2; i++) {
+		t->adopted = i == 1;
+		target_disarm(t, on_armed, NULL);
+		while (t->ring.state != RING_DISARMED)
+			event_base_loop(list->base, EVLOOP_ONCE);
+		event_base_loop(list->base, EVLOOP_NONBLOCK);
+		CHECK(signal->ended == (i == 1) && end->ended == (i == 1));
+		if (i == 0)
+			target_arm(t, on_armed, NULL);
+		while (i == 0 && t->ring.state != RING_ARMED)
+			event_base_loop(list->base, EVLOOP_ONCE);
+	}
+	CHECK(!t->listed && !end->hits && !signal->watched && !end->watched);
+	CHECK_EQ(ledger_used(list->ledger, getuid(), LEDGER_TRIGGERS), 0u);
+	target_unref(t);
+}
+
 /* Users 1 to 3 want so many bytes in steps of 100, of 1000 in all. Returns what each of them gets, two digits each. */
 static unsigned divide(const struct ledger *ledger, const unsigned wants[3], struct state_shares *s)
 {
@@ -261,17 +363,34 @@ int main(void)
 {
 	struct ledger_options options = { .limits = limits_of };
 	struct settings settings = { .history_targets = 8, .history_bytes = 1 << 20, .history_seconds = 600 };
-	struct target_list_options list = { .base = event_base_new(), .settings = &settings };
+	struct trigger_list *triggers = NULL;
+	struct target_list_options list = {
+		.base = event_base_new(), .settings = &settings, .ended = on_left, .data = &triggers
+	};
+	struct trigger_list_options watching_list = { .base = list.base };
+	struct daemon daemon = { 0 };
 
 	for (enum ledger_kind k = 0; k < LEDGER_KINDS; k++)
 		options.totals[k].most = LEDGER_UNLIMITED;
-	if (!list.base || ledger_new(&options, &list.ledger) < 0 || target_list_new(&list, &all) < 0)
+	if (!list.base || ledger_new(&options, &list.ledger) < 0 ||
+	    workqueue_new(list.base, "capture", 0, &list.capture_queue) < 0 || target_list_new(&list, &all) < 0)
 		return 1;
+	watching_list.daemon = &daemon;
+	watching_list.ledger = list.ledger;
+	watching_list.capture_queue = list.capture_queue;
+	if (turns_new(list.base, list.ledger, &watching_list.turns) < 0 ||
+	    trigger_list_new(&watching_list, &triggers) < 0)
+		return 1;
+	test_disarm(&list, triggers);
 	test_renamed(list.base, list.ledger);
 	test_replacement();
 	test_shares(list.ledger);
 	test_exit_filter(list.base);
+	workqueue_stop(list.capture_queue);
+	triggers = trigger_list_free(triggers);
 	target_list_free(all);
+	workqueue_free(list.capture_queue);
+	turns_free(watching_list.turns);
 	ledger_free(list.ledger);
 	event_base_free(list.base);
 	return unit_end();
