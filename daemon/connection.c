@@ -409,7 +409,7 @@ void connection_finish(struct connection *n, const struct buf *b, int fd)
 
 int connection_event(struct connection *n, const struct buf *b)
 {
-	if (n->out_size + b->size > OUT_FREE)
+	if (n->out_size > 0 && n->out_size + b->size > OUT_FREE)
 		return -ENOBUFS;
 	queue_output(n, b, -1);
 	event_active(n->read, EV_TIMEOUT, 0);

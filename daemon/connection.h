@@ -66,7 +66,7 @@ bool connection_wait(struct connection *n);
  */
 void connection_finish(struct connection *n, const struct buf *b, int fd);
 
-/* Queues a reply that others follow. -ENOBUFS, and nothing is queued: the client has 64 KiB of unread output. */
+/* Queues a reply that others follow. -ENOBUFS, and nothing is queued: the client has unread output, 64 KiB with it. */
 int connection_event(struct connection *n, const struct buf *b);
 
 /* Queues a reply that others follow. A client with unread output does not get it. */

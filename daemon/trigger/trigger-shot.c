@@ -354,12 +354,29 @@ static void run_command(const struct trigger_shot *shot, const struct snapshot *
 								      .tid = hit.tid });
 }
 
+/* Sends a snapshot to the callers that wait for them. Several may settle before a client has read the first. */
+static void report_settled(struct trigger *t, const struct snapshot *s)
+{
+	json_object *reply = wire_snapshot_reply(s, spool_path(t->all->o.spool));
+	_cleanup_buf_ struct buf b = { .limit = VARLINK_REPLY_MAX };
+	struct call *c, *next;
+
+	varlink_put_reply(&b, reply, true);
+	json_object_put(reply);
+	if (buf_error(&b) < 0)
+		return;
+	for (c = TAILQ_FIRST(&t->calls); c; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (c->more && call_event(c, &b) < 0)
+			call_error(c, wire_error_str(WIRE_TOO_SLOW), NULL);
+	}
+}
+
 void trigger_list_snapshot_changed(struct trigger_list *all, const struct snapshot *snapshot,
 				   enum snapshot_change change)
 {
 	struct trigger_shot *s;
 	struct trigger *t;
-	struct call *c, *next;
 
 	if (!all || change == SNAPSHOT_PROGRESSED)
 		return;
@@ -374,10 +391,8 @@ void trigger_list_snapshot_changed(struct trigger_list *all, const struct snapsh
 	shot_free(s);
 	if (!t)
 		return;
-	for (c = TAILQ_FIRST(&t->calls); c && change == SNAPSHOT_SETTLED; c = next) {
-		next = TAILQ_NEXT(c, link);
-		call_progress(c, wire_snapshot_reply(snapshot, spool_path(all->o.spool)));
-	}
+	if (change == SNAPSHOT_SETTLED)
+		report_settled(t, snapshot);
 	trim_kept(t);
 	t->pending--;
 	trigger_settle_end(t);
