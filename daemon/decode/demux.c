@@ -39,12 +39,14 @@ struct feed {
 	const struct pd_piece *piece; /* of the stretch at the head */
 	bool placed;                  /* thread and time of that stretch are set: */
 	uint64_t time, order;
-	uint64_t since;     /* lower bound of the time; for slices the same */
-	bool unordered;     /* its order among stretches of its thread is uncertain */
-	uint64_t left;      /* time at which its thread left the CPU; 0: unknown */
-	uint64_t after;     /* no later stretch begins before this time */
-	struct track *last; /* of the preceding stretch; NULL: it was not emitted */
-	uint64_t read;      /* bytes of the stream that bytes_done includes */
+	uint64_t since;                  /* lower bound of the time; for slices the same */
+	bool unordered;                  /* its order among stretches of its thread is uncertain */
+	uint64_t left;                   /* time at which its thread left the CPU; 0: unknown */
+	uint64_t after;                  /* no later stretch begins before this time */
+	uint64_t unknown_lo, unknown_hi; /* bounds of the last stretch of unknown owner, */
+	uint32_t unknown_tracks;         /* and the number of tracks at that time */
+	struct track *last;              /* of the preceding stretch; NULL: it was not emitted */
+	uint64_t read;                   /* bytes of the stream that bytes_done includes */
 };
 
 struct demux {
@@ -535,12 +537,18 @@ static void lose_until(struct demux *d, uint32_t tid, uint64_t time)
 }
 
 /* A stretch whose thread is unknown is missing in each thread that may have executed it. */
-static void lose_stretch(struct demux *d, const struct feed *f, const struct element_unit *u)
+static void lose_stretch(struct demux *d, struct feed *f, const struct element_unit *u)
 {
 	uint64_t lo = u->has_at ? u->at : u->lo, hi = u->has_at ? u->at : u->hi;
 	struct schedule_run run;
 	size_t at = 0;
 
+	/* Without timestamps, all stretches of a slice have the same bounds. */
+	if (lo >= f->unknown_lo && hi <= f->unknown_hi && f->unknown_tracks == d->n_tracks)
+		return;
+	f->unknown_lo = lo;
+	f->unknown_hi = hi;
+	f->unknown_tracks = d->n_tracks;
 	if (!d->input->has_clock || !schedule_has_switches(d->input->schedule))
 		lose_until(d, UINT32_MAX, hi);
 	while (d->input->has_clock && schedule_next(d->input->schedule, f->stream->source_cpu, lo, hi, &at, &run))
