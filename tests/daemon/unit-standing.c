@@ -411,8 +411,8 @@ static struct capture_source *release(struct capture_source *s)
 
 static const struct capture_ops ops = { .name = "test", .check = accepts, .memory = memory, .free = release };
 
-/* Returns which rule has an armed target of a user's process after the user has set a rule for it; 0: none. */
-static uint32_t rule_of(uid_t owner, uid_t requester)
+/* Makes an armed target of a process of USER. */
+static struct target *make_target(const struct world *w, uid_t owner, uid_t requester)
 {
 	const struct target_info info = { .pid = getpid(),
 					  .uid = USER,
@@ -421,24 +421,41 @@ static uint32_t rule_of(uid_t owner, uid_t requester)
 					  .name = "program",
 					  .exe = "/bin/program",
 					  .arguments = "" };
-	const struct audit_actor by = { .uid = USER };
-	const struct standing_request request = { .rule.name = (char *)"program", .by = &by };
 	struct capture_source *source = calloc(1, sizeof(*source));
 	struct ledger_refusal limit = { 0 };
-	struct reason why = { "" };
 	struct target *t = NULL;
+
+	source->ops = &ops;
+	if (target_new(w->o.targets, &info, source, &t, &limit) < 0)
+		exit(1);
+	target_armed(t);
+	target_requested(t, requester);
+	return t;
+}
+
+/* Sets a rule of USER that selects the target. */
+static void set_rule(const struct world *w)
+{
+	const struct audit_actor by = { .uid = USER };
+	const struct standing_request request = { .rule.name = (char *)"program", .by = &by };
+	struct ledger_refusal limit = { 0 };
+	struct reason why = { "" };
 	struct standing *s;
+
+	CHECK_EQ(standing_add(w->all, &request, &s, &why, &limit), 0);
+}
+
+/* Returns which rule has an armed target after its user has set one for it; 0: none. */
+static uint32_t rule_of(uid_t owner, uid_t requester)
+{
+	struct target *t;
 	struct world w;
 	uint32_t got;
 
 	world_begin(&w);
 	standing_list_begin(w.all);
-	source->ops = &ops;
-	if (target_new(w.o.targets, &info, source, &t, &limit) < 0)
-		exit(1);
-	target_armed(t);
-	target_requested(t, requester);
-	CHECK_EQ(standing_add(w.all, &request, &s, &why, &limit), 0);
+	t = make_target(&w, owner, requester);
+	set_rule(&w);
 	got = t->standing;
 	target_unref(t);
 	world_end(&w);
@@ -451,6 +468,27 @@ static void test_owners(void)
 	CHECK_EQ(rule_of(USER, USER), 1u);
 	CHECK_EQ(rule_of(USER, 0), 0u);
 	CHECK_EQ(rule_of(0, USER), 0u);
+}
+
+/* The rule of a user who may not connect any more takes nothing. */
+static void test_denied(void)
+{
+	uid_t user = USER;
+	struct target *t;
+	struct world w;
+
+	world_begin(&w);
+	standing_list_begin(w.all);
+	set_rule(&w);
+	t = make_target(&w, USER, USER);
+	w.settings.deny = (struct account_set){ .uids = &user, .n_uids = 1 };
+	standing_target(w.all, t, TARGET_ARMED);
+	CHECK_EQ(t->standing, 0u);
+	w.settings.deny.n_uids = 0;
+	standing_target(w.all, t, TARGET_ARMED);
+	CHECK_EQ(t->standing, 1u);
+	target_unref(t);
+	world_end(&w);
 }
 
 /* A program whose file was removed or replaced keeps its path. */
@@ -484,6 +522,7 @@ int main(void)
 	test_gate();
 	test_removal();
 	test_owners();
+	test_denied();
 	test_program_path();
 	return unit_end();
 }
