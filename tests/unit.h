@@ -26,6 +26,8 @@ __attribute__((unused, format(printf, 4, 5))) static bool unit_check(bool good, 
 {
 	va_list args;
 
+	/* Threads may check at the same time. */
+	flockfile(stdout);
 	printf("%s %d - ", good ? "ok" : "not ok", ++unit_count);
 	va_start(args, fmt);
 	vprintf(fmt, args);
@@ -36,6 +38,7 @@ __attribute__((unused, format(printf, 4, 5))) static bool unit_check(bool good, 
 		unit_failed++;
 	}
 	fflush(stdout);
+	funlockfile(stdout);
 	return good;
 }
 
