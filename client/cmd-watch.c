@@ -174,7 +174,8 @@ static int on_event(void *userdata, const struct csight_object *reply)
 	struct watch *w = userdata;
 	const char *group;
 
-	if (trigger) {
+	/* The last event has the trigger, too. */
+	if (trigger && !w->id) {
 		w->id = csight_number(trigger, "id", 0);
 		catch_signals(w->client);
 	}

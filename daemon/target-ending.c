@@ -2,9 +2,8 @@
 /* How processes of targets end, and that they do. */
 #include "config.h"
 
-#include <string.h>
-
 #include <signal.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include "daemon/capture/process/exit-status.h"

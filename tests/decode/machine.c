@@ -30,9 +30,9 @@
  *   long          ten times as much of everything, which several workers decode
  *   drop          from some time on, the process belongs to another user, and executes the code at LATER
  *   kernel        process A executes code of the kernel: DIR/kcore and DIR/kallsyms are as those of perf record
- * --kcore. A function has 256 instructions, and the name f with its number swapped       handed, in the kernel: the
- * trace goes on from one thread to the other without a trace-on. DIR/resumed has the thread and the address where it
- * does so in a thread whose trace had been stopped
+ *                 --kcore. A function has 256 instructions, and the name f with its number
+ *   swapped       handed, in the kernel: the trace goes on from one thread to the other without a trace-on. DIR/resumed
+ *                 has the thread and the address where it does so in a thread whose trace had been stopped
  *   cycles        the trace units count cycles, of which none are traced
  *
  * DIR/snapshot.json and DIR/trace.perf.data describe process A, DIR/image is its code. DIR/TID.pcs has the addresses
