@@ -109,17 +109,11 @@ static int make_steps(struct selftest *s, struct reason *r)
 {
 #ifdef __aarch64__
 	char path[PATH_MAX + 8];
-	uint64_t start, stop;
 	int rc;
 
 	snprintf(path, sizeof(path), "%s/steps", s->root);
 	rc = selftest_log_step(&s->steps, s->program, path);
-	if (rc == 0)
-		rc = selftest_recording_addresses(path, &start, &stop);
-	if (rc < 0)
-		return reason_set(r, rc, "cannot single-step the known program: %s", strerror(-rc));
-	selftest_log_cut(&s->steps, start, stop);
-	return 0;
+	return rc < 0 ? reason_set(r, rc, "cannot single-step the known program: %s", strerror(-rc)) : 0;
 #else
 	(void)s;
 	return reason_set(r, -EOPNOTSUPP, "this machine is no aarch64: it has no such trace units");

@@ -108,6 +108,20 @@ int selftest_log_read_decode(struct selftest_log *log, FILE *f)
 	return rc < 0 ? rc : ferror(f) ? -EIO : 0;
 }
 
+int selftest_log_read_addresses(struct selftest_log *log, const char *path)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	uint64_t start, stop;
+
+	if (!f)
+		return -errno;
+	if (fscanf(f, "known %" SCNx64 " %" SCNx64 "\n", &start, &stop) != 2 || start >= stop)
+		return -EBADMSG;
+	log->start = start;
+	log->stop = stop;
+	return 0;
+}
+
 static int read_runs(struct selftest_log *log, const char *path, uint32_t tid)
 {
 	struct selftest_thread *t = selftest_log_thread(log, tid);
@@ -152,19 +166,6 @@ int selftest_log_read_truth(struct selftest_log *log, const char *dir)
 			rc = read_runs(log, files[i].path, files[i].tid);
 	free(files);
 	return rc < 0 ? rc : n ? 0 : -ENOENT;
-}
-
-void selftest_log_cut(struct selftest_log *log, uint64_t start, uint64_t stop)
-{
-	for (size_t i = 0; i < log->n; i++) {
-		struct selftest_thread *t = &log->threads[i];
-		size_t n = 0;
-
-		for (size_t j = 0; j < t->n; j++)
-			if (t->pcs[j] >= start && t->pcs[j] < stop)
-				t->pcs[n++] = t->pcs[j] - start;
-		t->n = n;
-	}
 }
 
 void selftest_log_done(struct selftest_log *log)

@@ -25,6 +25,7 @@ struct selftest_thread {
 	uint64_t wrong_times;    /* timestamps outside of the run, or before their predecessor */
 	uint64_t wrong_contexts; /* context IDs of another thread */
 	uint64_t time;           /* the last timestamp */
+	bool stepped;            /* the last single steps have reached what is compared */
 };
 
 struct selftest_log {
@@ -40,11 +41,15 @@ int selftest_log_read_decode(struct selftest_log *log, FILE *f);
 /* Reads the emulator's log in a directory; threads in the order in which they began. */
 int selftest_log_read_truth(struct selftest_log *log, const char *dir);
 
-/* Runs the program by single steps, with its standard output in a file. -EIO: it failed. */
+/* Reads the addresses that the program printed to a file. -EBADMSG: none. */
+int selftest_log_read_addresses(struct selftest_log *log, const char *path);
+
+/*
+ * Runs the program, what is compared by single steps, with its standard output in a file, which has the addresses.
+ * -EIO: it failed.
+ */
 int selftest_log_step(struct selftest_log *log, const char *program, const char *output);
 
-/* Removes what is not between start and stop, which were unknown while the log was made. */
-void selftest_log_cut(struct selftest_log *log, uint64_t start, uint64_t stop);
 void selftest_log_done(struct selftest_log *log);
 #define _cleanup_selftest_log_ _cleanup_(selftest_log_done)
 

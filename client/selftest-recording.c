@@ -142,20 +142,6 @@ int selftest_recording_make(const struct selftest_recording *rec, const char *pr
 	return rc < 0 && !r->text[0] ? reason_set(r, rc, "cannot write to %s: %s", dir, strerror(-rc)) : rc;
 }
 
-int selftest_recording_addresses(const char *path, uint64_t *ret_start, uint64_t *ret_stop)
-{
-	_cleanup_fclose_ FILE *f = fopen(path, "re");
-	uint64_t start, stop;
-
-	if (!f)
-		return -errno;
-	if (fscanf(f, "known %" SCNx64 " %" SCNx64 "\n", &start, &stop) != 2 || start >= stop)
-		return -EBADMSG;
-	*ret_start = start;
-	*ret_stop = stop;
-	return 0;
-}
-
 static int read_json(const struct selftest_recording *rec, const char *file, json_object **ret)
 {
 	_cleanup_free_ char *text = NULL;
@@ -210,7 +196,7 @@ static int read_logs(const struct selftest_recording *rec, struct selftest_log *
 	int rc = put_path(rec, "out", path);
 
 	if (rc == 0)
-		rc = selftest_recording_addresses(path, &decoded->start, &decoded->stop);
+		rc = selftest_log_read_addresses(decoded, path);
 	/* The emulator's log has the addresses of the decode, and all instructions of the program: nothing is cut. */
 	if (!stepped)
 		decoded->start = decoded->stop = 0;

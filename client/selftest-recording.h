@@ -33,9 +33,6 @@ int selftest_recording_make(const struct selftest_recording *rec, const char *pr
  */
 int selftest_recording_compare(struct selftest_recording *rec, const struct selftest_log *steps, struct reason *r);
 
-/* Reads the addresses that the program printed to a file. -EBADMSG: none. */
-int selftest_recording_addresses(const char *path, uint64_t *ret_start, uint64_t *ret_stop);
-
 /* Removes a directory, the argument, with all that is in it. Async-signal-safe, without other threads. */
 void selftest_recording_remove(void *root);
 

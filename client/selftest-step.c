@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The truth of csight selftest on hardware: each instruction that the known program executes, by single steps. */
+/* The truth of csight selftest on hardware: the instructions of the known program that are compared, by single steps. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/elf.h>
@@ -47,33 +47,41 @@ static void become_program(const char *program, const char *output)
 }
 
 /*
- * Handles a stop of a thread. At a single step, adds the instruction that the thread executes next. A signal postpones
- * that instruction, which is removed: its step is reported again. Returns the signal to deliver, 0 for none, or
- * negative errno.
+ * Handles a stop of a thread; sets what continues it. Exclusive stores never succeed in single steps, so that all but
+ * what is compared executes freely: the program raises SIGURG before that, and leaves it by returning. From a signal to
+ * the first instruction after what is compared, the thread executes by single steps. Returns the signal to deliver, 0
+ * for none, or negative errno.
  */
-static int handle_stop(struct selftest_log *log, pid_t tid, int status)
+static int handle_stop(struct selftest_log *log, pid_t tid, int status, int *ret_request)
 {
 	struct selftest_thread *t = selftest_log_thread(log, (uint32_t)tid);
-	int signal = WSTOPSIG(status);
+	int signal = WSTOPSIG(status), rc;
+	size_t n;
 	uint64_t pc;
 
+	*ret_request = PTRACE_CONT;
 	if (!t || !read_pc(tid, &pc))
 		return -EIO;
-	if (signal == SIGTRAP && status >> 16 == 0) {
-		int rc = selftest_log_add(log, t, pc);
-
-		return rc < 0 ? rc : 0;
-	}
-	if (signal == SIGTRAP || signal == SIGSTOP)
+	if (signal == SIGSTOP || status >> 16)
 		return 0;
-	if (t->n && t->pcs[t->n - 1] == pc)
-		t->n--;
-	return signal;
+	if (!log->stop)
+		return signal;
+	if (signal != SIGTRAP) {
+		t->stepped = false;
+		*ret_request = PTRACE_SINGLESTEP;
+		return signal;
+	}
+	n = t->n;
+	rc = selftest_log_add(log, t, pc);
+	if (t->n > n || !t->stepped)
+		*ret_request = PTRACE_SINGLESTEP;
+	t->stepped |= t->n > n;
+	return rc;
 }
 
-static int step_all(struct selftest_log *log, pid_t program)
+static int step_all(struct selftest_log *log, pid_t program, const char *output)
 {
-	int status, signal;
+	int status, signal, request, rc;
 	pid_t tid;
 
 	while ((tid = waitpid(-1, &status, __WALL)) > 0 || errno == EINTR) {
@@ -81,10 +89,12 @@ static int step_all(struct selftest_log *log, pid_t program)
 			return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 		if (tid < 0 || !WIFSTOPPED(status))
 			continue;
-		signal = handle_stop(log, tid, status);
+		/* The program has printed the addresses before it raises the first signal. */
+		rc = log->stop || WSTOPSIG(status) != SIGURG ? 0 : selftest_log_read_addresses(log, output);
+		signal = rc < 0 ? rc : handle_stop(log, tid, status, &request);
 		if (signal < 0)
 			return signal;
-		ptrace(PTRACE_SINGLESTEP, tid, NULL, (void *)(intptr_t)signal);
+		ptrace(request, tid, NULL, (void *)(intptr_t)signal);
 	}
 	return -EIO;
 }
@@ -103,10 +113,10 @@ int selftest_log_step(struct selftest_log *log, const char *program, const char 
 	if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
 		return -EIO;
 	if (ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)(PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL)) < 0 ||
-	    ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) < 0)
+	    ptrace(PTRACE_CONT, pid, NULL, NULL) < 0)
 		rc = -errno;
 	else
-		rc = step_all(log, pid);
+		rc = step_all(log, pid, output);
 	if (rc < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, __WALL);

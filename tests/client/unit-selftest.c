@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* client/selftest-log.c: what is equal, missing at a gap, missing without one, and different. */
+/*
+ * client/selftest-log.c: what is equal, missing at a gap, missing without one, and different. client/selftest-step.c: the
+ * program's two threads, by single steps.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "client/selftest-log.h"
 #include "tests/unit.h"
 
@@ -27,6 +35,33 @@ static struct selftest_result compare(const char *truth, const char *decode)
 #define B "10 range 120 128 2 A64 E br\n"
 #define C "10 range 140 14c 3 A64 E br\n"
 #define OUTSIDE "10 range 400 410 4 A64 E br\n"
+
+/* Both threads enter what is compared by the same function. The first one calls it twice, and handles a signal. */
+static void test_steps(void)
+{
+#if defined(__aarch64__) || defined(__x86_64__)
+	_cleanup_selftest_log_ struct selftest_log log = { 0 };
+	const char *builddir = getenv("top_builddir");
+	char program[PATH_MAX], output[] = "/tmp/unit-selftest-XXXXXX";
+	int fd = mkstemp(output);
+
+	snprintf(program, sizeof(program), "%s/tests/client/known", builddir ? builddir : ".");
+	CHECK(fd >= 0);
+	CHECK_EQ(selftest_log_step(&log, program, output), 0);
+	CHECK_EQ(log.n, 2);
+	if (log.n == 2) {
+		const struct selftest_thread *a = &log.threads[0], *b = &log.threads[1];
+
+		CHECK(b->n > 1000 && a->n > b->n);
+		CHECK(a->n && b->n && a->pcs[0] == b->pcs[0]);
+		/* What is beside it was executed by few steps, or by none. */
+		CHECK(a->executed - a->n < a->n && b->executed - b->n < b->n);
+	}
+	unlink(output);
+	close(fd);
+	CHECK_EQ(selftest_log_step(&log, "/bin/false", "/dev/null"), -EIO);
+#endif
+}
 
 int main(void)
 {
@@ -56,5 +91,6 @@ int main(void)
 	CHECK(!r.wrong_times && !r.wrong_contexts);
 	r = compare(THREAD A, THREAD "10 context A64 EL0 N 64 ctxid=8\n10 timestamp 20\n10 timestamp 1f\n" A);
 	CHECK(r.wrong_times == 1 && r.wrong_contexts == 1);
+	test_steps();
 	return unit_end();
 }
