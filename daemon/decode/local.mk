@@ -8,7 +8,8 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/code-tables.c daemon/decode/code-tables.h \
 	daemon/decode/decode-stats.c daemon/decode/decode-stats.h \
 	daemon/decode/decode.c daemon/decode/decode.h \
-	daemon/decode/demux.c daemon/decode/demux.h \
+	daemon/decode/demux.c daemon/decode/demux.h daemon/decode/demux-state.h \
+	daemon/decode/demux-loss.c daemon/decode/demux-loss.h daemon/decode/demux-place.c daemon/decode/demux-place.h \
 	daemon/decode/edge-counts.c daemon/decode/edge-counts.h \
 	daemon/decode/element-queue.c daemon/decode/element-queue.h \
 	daemon/decode/info.c daemon/decode/info.h \
