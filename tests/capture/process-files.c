@@ -140,6 +140,7 @@ void test_another_there(void)
 /* While the first thread has ended and another executes a program, the owner counts as unchanged. */
 void test_first_ended(void)
 {
+	_cleanup_(proc_maps_done) struct proc_maps maps = { 0 };
 	struct buf log = { 0 }, missing = { 0 };
 	_cleanup_close_ int pidfd = -1;
 	struct capture_file *files;
@@ -164,6 +165,7 @@ void test_first_ended(void)
 	for (int i = 0; i < 500 && proc_dir_check_owner(&proc) == 0; i++)
 		usleep(10000);
 	CHECK_EQ(proc_dir_check_owner(&proc), -EAGAIN);
+	CHECK_EQ(proc_maps_read(&proc, &maps), -ESRCH);
 	process_note_lost_records(p, 1, clock_now());
 	process_scan(&p, clock_now());
 	CHECK_EQ(process_write_log(p, &log, &missing, &files, &n), 0);

@@ -158,7 +158,8 @@ int proc_maps_read(const struct proc_dir *p, struct proc_maps *ret)
 		}
 		maps.list[maps.n++] = m;
 	}
-	if (ferror(f))
+	/* While a process exits, it has no memory any more; so has its first thread where that ends first. */
+	if (ferror(f) || !lines)
 		return -ESRCH;
 	*ret = maps;
 	maps = (struct proc_maps){ 0 };

@@ -49,6 +49,7 @@ struct proc_maps {
 	bool crowded; /* there are more than the limit */
 };
 
+/* -ESRCH: the process has no memory any more. */
 int proc_maps_read(const struct proc_dir *p, struct proc_maps *ret);
 void proc_maps_done(struct proc_maps *m);
 
