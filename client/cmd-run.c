@@ -372,6 +372,8 @@ static int take_snapshot(struct client *c, pid_t pid, const struct run_options *
 	client_progress_end(c);
 	if (rc < 0)
 		return fail_snapshot(c, rc);
+	/* Else what the snapshot has would keep its rings, and a shared sink its options. */
+	csight_disarm(c->daemon, pid);
 	if (run->n_asserts)
 		return cmd_assert_snapshot(c, run->asserts, run->n_asserts, run->nominal, csight_text(snapshot, "id"));
 	return client_report_snapshot(c, c->json ? stdout : stderr, snapshot);
