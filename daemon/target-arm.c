@@ -86,8 +86,11 @@ static void state_change_begin(struct ring_op *op)
 		return;
 	}
 	if (r->state != c->from) {
-		int rc = r->state == c->to ? 0 : r->state == RING_GONE ? -ESRCH : -EINVAL;
+		bool dropped = r->state == RING_GONE && c->to == RING_DISARMED && t->listed;
+		int rc = r->state == c->to || dropped ? 0 : r->state == RING_GONE ? -ESRCH : -EINVAL;
 
+		if (dropped)
+			target_list_remove(t->all, t);
 		ring_next(r);
 		state_change_end(c, rc);
 		return;
