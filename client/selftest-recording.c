@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/client.h"
 #include "client/ending.h"
 #include "client/selftest-recording.h"
 #include "lib/base/io.h"
@@ -92,7 +93,10 @@ static int run_csight(const struct selftest_recording *rec, const char *const *a
 	ending_drop(&pid);
 	if (rc < 0)
 		return reason_set(r, rc, "cannot start csight %s: %s", argv[1], strerror(-rc));
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : fail_child(rec, argv[1], r);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == STATUS_OK)
+		return 0;
+	rc = fail_child(rec, argv[1], r);
+	return WIFEXITED(status) && WEXITSTATUS(status) == STATUS_DENIED ? -EPERM : rc;
 }
 
 static int write_times(const struct selftest_recording *rec, uint64_t before, uint64_t after)

@@ -29,7 +29,7 @@ int selftest_recording_make(const struct selftest_recording *rec, const char *pr
 
 /*
  * Decodes the recording and compares it with its truth: steps, or the emulator's log. The texts of an error are not
- * escaped.
+ * escaped. -EPERM: the user may not decode it.
  */
 int selftest_recording_compare(struct selftest_recording *rec, const struct selftest_log *steps, struct reason *r);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The truth of csight selftest on hardware: the instructions of the known program that are compared, by single steps. */
+/*
+ * The truth of csight selftest on hardware: the instructions of the known program that are compared, by single steps.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/elf.h>

@@ -257,7 +257,8 @@ static void do_open(struct daemon *d, struct call *c, struct methods_subject *s)
 	}
 	/* The trace holds other processes' control flow. */
 	if (snapshot->shared && strcmp(wanted, "perfdata") == 0 && c->by.uid != 0) {
-		methods_deny(c, s);
+		audit_deny(&c->by, s->action, &on);
+		call_error(c, wire_error_str(WIRE_SHARED_TRACE), wire_error_of_snapshot(snapshot->id, NULL));
 		return;
 	}
 	snprintf(path, sizeof(path), "%s/%s", snapshot->id, files[n].file);

@@ -14,6 +14,7 @@ static const char *const errors[] = {
 	[WIRE_NOT_ARMED] = "org.csight.NotArmed",
 	[WIRE_NOT_READY] = "org.csight.NotReady",
 	[WIRE_NOT_RECORDING] = "org.csight.NotRecording",
+	[WIRE_SHARED_TRACE] = "org.csight.SharedTrace",
 	[WIRE_SNAPSHOT_FAILED] = "org.csight.SnapshotFailed",
 	[WIRE_LIMIT_REACHED] = "org.csight.LimitReached",
 	[WIRE_NOT_KEPT] = "org.csight.NotKept",

@@ -100,6 +100,9 @@ int csight_set_reply_error(struct csight *c, const struct varlink_reply *reply)
 					csight_text_or(reply->parameters, "state", "in another state"));
 	if (strcmp(name, "NotRecording") == 0)
 		return csight_set_error(c, -EBUSY, "the snapshot is no recording");
+	if (strcmp(name, "SharedTrace") == 0)
+		return csight_set_error(
+		    c, -EPERM, "it holds trace of other processes, which share the sink: only root has access");
 	if (strcmp(name, "SnapshotFailed") == 0)
 		return csight_set_error(c, -EIO, "%s", reason);
 	if (strcmp(name, "LimitReached") == 0)
