@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * client/selftest-log.c: what is equal, missing at a gap, missing without one, and different. client/selftest-step.c: the
- * program's two threads, by single steps.
+ * client/selftest-log.c: what is equal, missing at a gap, missing without one, and different.
+ * client/selftest-step.c: the program's two threads, by single steps.
  */
 #include <errno.h>
 #include <limits.h>

@@ -144,6 +144,9 @@ void perf_machine_reread_topology(struct perf_machine *m);
 int perf_machine_open_arena(struct perf_machine *m, struct plan *p, struct reason *why);
 void perf_machine_close_arena(struct perf_machine *m);
 
+/* Closes the targets that were freed. */
+void perf_machine_free_dead(struct perf_machine *m);
+
 /* Reads all available records and passes them to the targets. */
 void perf_machine_read_records(struct perf_machine *m);
 

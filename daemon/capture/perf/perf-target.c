@@ -315,8 +315,11 @@ static int perf_arm(struct capture_source *source)
 	struct reason why = { "" };
 	uint64_t ran = 0;
 	bool at_exec = s->options.at_exec;
-	int rc = arm_target(s, &why);
+	int rc;
 
+	/* What they have is free for this one: sinks, memory, and the options of a shared sink. */
+	perf_machine_free_dead(s->m);
+	rc = arm_target(s, &why);
 	s->options.at_exec = false;
 	if (rc < 0) {
 		perf_target_close(s);

@@ -172,7 +172,7 @@ void perf_machine_limit(struct perf_machine *m, uint64_t aux_size, uint64_t memo
 	pthread_mutex_unlock(&m->lock);
 }
 
-static void free_dead(struct perf_machine *m)
+void perf_machine_free_dead(struct perf_machine *m)
 {
 	struct perf_target *s;
 
@@ -202,7 +202,7 @@ struct perf_machine *perf_machine_free(struct perf_machine *m)
 		return NULL;
 	/* What is closed from here on is kept. */
 	keeper_client_leave(m->keeper);
-	free_dead(m);
+	perf_machine_free_dead(m);
 	perf_keep_forget(m);
 	arena_close(&m->arena);
 	address_space_while_waiting(NULL, NULL);
@@ -549,7 +549,7 @@ void perf_machine_drain(struct perf_machine *m)
 	struct perf_target *s;
 	bool polls = false;
 
-	free_dead(m);
+	perf_machine_free_dead(m);
 	/* Consume the edge-triggered events: the descriptor is then not readable until more arrive. */
 	while (epoll_wait(m->poll_fd, events, EVENTS_AT_ONCE, 0) == EVENTS_AT_ONCE)
 		;
