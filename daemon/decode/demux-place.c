@@ -20,6 +20,9 @@ static bool find_owner(struct demux *d, const struct feed *f, const struct eleme
 		*ret = u->tid;
 		return true;
 	}
+	if (f->stream->by_switches)
+		return schedule_only_run(schedule, f->stream->source_cpu, lo, hi, ret, &pid) &&
+		       (d->input->one_process || pid == u->piece->origin.pid);
 	if (!d->input->has_clock || !schedule_only_thread(schedule, f->stream->source_cpu, lo, hi, ret, &pid))
 		return false;
 	/* The engine read code of the process that ran at the preceding timestamp: it must be the same process. */

@@ -74,7 +74,7 @@ struct demux {
 /* True if the thread of a stretch is the one that the AUX record of its slice names. */
 static inline bool demux_is_slice(const struct feed *f)
 {
-	return f->stream->of_threads && !f->stream->by_context;
+	return f->stream->of_threads && !f->stream->by_context && !f->stream->by_switches;
 }
 
 #endif

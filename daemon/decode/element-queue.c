@@ -221,7 +221,7 @@ int element_queue_open(struct input *input, const struct stream *s, unsigned wor
 	 * TRCCONFIGR.TS exists in ETMv4 and ETE only. For other protocols timestamps are assumed; without any, more
 	 * elements are queued.
 	 */
-	q->stamped = (!s->of_threads || s->by_context) &&
+	q->stamped = (!s->of_threads || s->by_context || s->by_switches) &&
 		     (s->config.protocol < PROTOCOL_ETMV4 || s->config.configr & TRCCONFIGR_TS);
 	*ret = q;
 	return 0;

@@ -305,13 +305,20 @@ static int find_ids(void *user, const struct stream *stream, bool ret[TRACE_IDS]
 	return rc;
 }
 
-/* True if the trace has context IDs and timestamps (TRCCONFIGR.CID or VMID, and TS). */
-static bool identifies_threads(const struct stream *s)
+/*
+ * Decides how the threads of a CPU's trace are determined: by context IDs (TRCCONFIGR.CID or VMID), if timestamps (TS)
+ * or records of switches give them their order; else by those records.
+ */
+static void set_attribution(const struct input *in, struct stream *s)
 {
 	enum { CONTEXTS = 3 << 6, STAMPS = 1 << 11 };
 	bool known = s->config.protocol == PROTOCOL_ETMV4 || s->config.protocol == PROTOCOL_ETE;
+	bool switches = schedule_has_switches(in->schedule);
 
-	return known && s->cpu != UINT32_MAX && s->config.configr & CONTEXTS && s->config.configr & STAMPS;
+	if (!in->has_clock || s->cpu == UINT32_MAX || !known)
+		return;
+	s->by_context = s->config.configr & CONTEXTS && (s->config.configr & STAMPS || switches);
+	s->by_switches = !s->by_context && s->of_threads && switches;
 }
 
 /* csightd records whether a buffer is shared; an AUX slice of one that is not shared holds only the target's thread. */
@@ -378,7 +385,7 @@ static int open_file(struct perf_input *p)
 	if (rc == 0 && !in->job->info)
 		rc = stream_list_filter(&in->streams, find_ids, p);
 	for (size_t i = 0; rc == 0 && i < in->streams.n; i++)
-		in->streams.list[i].by_context = in->has_clock && identifies_threads(&in->streams.list[i]);
+		set_attribution(in, &in->streams.list[i]);
 	return rc;
 }
 

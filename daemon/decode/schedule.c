@@ -231,6 +231,27 @@ bool schedule_only_thread(const struct schedule *sched, uint32_t cpu, uint64_t f
 	return true;
 }
 
+bool schedule_only_run(const struct schedule *sched, uint32_t cpu, uint64_t from, uint64_t to, uint32_t *ret_tid,
+		       uint32_t *ret_pid)
+{
+	size_t n = count_up_to(sched->spans, sched->n_spans, cpu, from);
+	const struct schedule_span *only = NULL;
+
+	for (size_t i = n && sched->spans[n - 1].cpu == cpu ? n - 1 : n;
+	     i < sched->n_spans && sched->spans[i].cpu == cpu && sched->spans[i].time <= to; i++) {
+		const struct schedule_span *s = &sched->spans[i];
+
+		if (s->lost || (s->known && only && s->tid != only->tid))
+			return false;
+		only = s->known ? s : only;
+	}
+	if (!only)
+		return false;
+	*ret_tid = only->tid;
+	*ret_pid = only->pid;
+	return true;
+}
+
 /*
  * Narrows an interval to the lifetime of the thread: by its fork or exit, if exactly one of them lies within. With
  * several, the thread ID was reused.

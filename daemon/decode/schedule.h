@@ -27,6 +27,13 @@ bool schedule_only_thread(const struct schedule *sched, uint32_t cpu, uint64_t f
 			  uint32_t *ret_pid);
 
 /*
+ * Finds the only thread that ran on the CPU at any time of the interval, if no other can have: where records show all
+ * threads that are traced. Returns false if there were several, or none.
+ */
+bool schedule_only_run(const struct schedule *sched, uint32_t cpu, uint64_t from, uint64_t to, uint32_t *ret_tid,
+		       uint32_t *ret_pid);
+
+/*
  * Narrows the interval in which a thread executed something on the CPU: to the lifetime of the thread and to the one
  * time that it ran there, as far as records give them.
  */

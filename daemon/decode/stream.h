@@ -27,11 +27,11 @@ struct stream {
 	uint32_t source_cpu; /* CPU of the trace unit; UINT32_MAX: unknown */
 	bool of_threads;     /* each piece holds only the thread that its AUX record names */
 	/*
-	 * Threads are determined by context ID instead, as the trace has timestamps, too. The AUX record is less exact:
-	 * the kernel may switch between threads that inherited the same events without stopping them, and then a piece
+	 * Threads are determined by context ID instead, or by records of switches. The AUX record is less exact: the
+	 * kernel may switch between threads that inherited the same events without stopping them, and then a piece
 	 * holds both.
 	 */
-	bool by_context;
+	bool by_context, by_switches;
 	bool shares;     /* has the same bytes as an earlier stream of the list */
 	bool ends_early; /* of demux.c: the thread may run on, untraced or in a later stream */
 };
