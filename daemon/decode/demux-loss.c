@@ -30,7 +30,8 @@ static bool may_have_lost(const struct demux *d, const struct feed *f, uint64_t 
  */
 static bool ran_unseen(const struct demux *d, const struct feed *f, uint64_t since, uint64_t until)
 {
-	uint64_t fails_since = f->stream->by_context ? d->fails_since : UINT64_MAX;
+	bool exchanged = f->stream->by_context || f->stream->by_switches;
+	uint64_t fails_since = exchanged ? d->fails_since : UINT64_MAX;
 	enum pd_loss_kind kind;
 	struct schedule_pause pause;
 
@@ -140,19 +141,41 @@ static void lose_until(struct demux *d, uint32_t tid, uint64_t time)
 void demux_loss_of_stretch(struct demux *d, struct feed *f, const struct element_unit *u)
 {
 	uint64_t lo = u->has_at ? u->at : u->lo, hi = u->has_at ? u->at : u->hi;
+	uint32_t tid = f->has_tid ? f->tid : UINT32_MAX;
 	struct schedule_run run;
 	size_t at = 0;
 
 	/* Without timestamps, all stretches of a slice have the same bounds. */
-	if (lo >= f->unknown_lo && hi <= f->unknown_hi && f->unknown_tracks == d->n_tracks)
+	if (lo >= f->unknown.from && hi <= f->unknown.to && tid == f->unknown.tid)
 		return;
-	f->unknown_lo = lo;
-	f->unknown_hi = hi;
-	f->unknown_tracks = d->n_tracks;
-	if (!d->input->has_clock || !schedule_has_switches(d->input->schedule))
-		lose_until(d, UINT32_MAX, hi);
-	while (d->input->has_clock && schedule_next(d->input->schedule, f->stream->source_cpu, lo, hi, &at, &run))
-		lose_until(d, run.tid, MIN(hi, run.to));
+	f->unknown = (struct schedule_run){ tid, lo, hi };
+	if (f->has_tid || !d->input->has_clock || !schedule_has_switches(d->input->schedule))
+		lose_until(d, tid, hi);
+	else
+		while (schedule_next(d->input->schedule, f->stream->source_cpu, lo, hi, &at, &run))
+			lose_until(d, run.tid, MIN(hi, run.to));
+}
+
+/* Returns until when a thread may have executed the last stretch of a feed that was left out; 0: it has not. */
+static uint64_t unknown_until(const struct demux *d, const struct feed *f, uint32_t tid)
+{
+	const struct schedule_run *u = &f->unknown;
+	struct schedule_run run;
+	uint64_t until = 0;
+	size_t at = 0;
+
+	if (u->tid != UINT32_MAX || !d->input->has_clock || !schedule_has_switches(d->input->schedule))
+		return u->tid == UINT32_MAX || u->tid == tid ? u->to : 0;
+	while (schedule_next(d->input->schedule, f->stream->source_cpu, u->from, u->to, &at, &run))
+		if (run.tid == tid || run.tid == UINT32_MAX)
+			until = MIN(u->to, run.to);
+	return until;
+}
+
+void demux_loss_before_thread(const struct demux *d, struct track *t)
+{
+	for (size_t i = 0; i < d->n_feeds; i++)
+		t->unseen = MAX(t->unseen, unknown_until(d, &d->feeds[i], t->stream.tid));
 }
 
 /* True if older trace than the oldest AUX slice may be lost: the slice begins behind 0, or is that of a full sink. */

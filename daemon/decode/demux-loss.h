@@ -25,7 +25,10 @@ bool demux_loss_none(const struct demux *d, const struct feed *f, const struct t
 /* Nothing in an AUX slice could be decoded: its thread, or any thread if it may hold several, may have run there. */
 void demux_loss_of_slice(struct demux *d, const struct feed *f, const struct element_unit *u);
 
-/* A stretch whose thread is unknown is missing in each thread that may have executed it. */
+/* A stretch is left out: its thread, or each thread that may have executed it, misses it somewhere in its bounds. */
 void demux_loss_of_stretch(struct demux *d, struct feed *f, const struct element_unit *u);
+
+/* The same for a thread whose track begins: stretches that were left out before may be later than its first one. */
+void demux_loss_before_thread(const struct demux *d, struct track *t);
 
 #endif

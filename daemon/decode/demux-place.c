@@ -74,6 +74,7 @@ void demux_place_stretch(struct demux *d, struct feed *f, const struct element_u
 	/* Another thread follows: the previous one had left the CPU. */
 	if (had != f->has_tid || before != f->tid)
 		f->after = MAX(f->after, f->left);
+	f->certain = f->has_tid;
 	if (demux_is_slice(f)) {
 		f->time = f->since = u->piece->origin.time;
 		f->order = (uint64_t)(u->piece - d->input->contents->pieces);
@@ -87,7 +88,9 @@ void demux_place_stretch(struct demux *d, struct feed *f, const struct element_u
 	 * What may be of several threads precedes all that they ran later. Where trace of a slice is missing, the bound
 	 * is the slice's end, which may be later than what follows.
 	 */
-	early = !u->n || !f->has_tid || (u->piece->lost && hi == u->piece->origin.time);
+	f->unordered = !u->has_at && u->code && f->has_tid && d->n_feeds > 1 && !is_ordered(d, f, u);
+	f->certain = f->has_tid && (!f->unordered || !schedule_has_switches(d->input->schedule));
+	early = !u->n || !f->certain || (u->piece->lost && hi == u->piece->origin.time);
 	f->since = lo;
 	f->time = u->has_at || hi == UINT64_MAX || early ? lo : hi;
 	/* Order the stretch by the first run of its thread: the thread was on no other CPU then. */
@@ -97,7 +100,6 @@ void demux_place_stretch(struct demux *d, struct feed *f, const struct element_u
 		f->since = MAX(f->since, run.from);
 		f->left = run.to;
 	}
-	f->unordered = !u->has_at && u->code && f->has_tid && d->n_feeds > 1 && !is_ordered(d, f, u);
 }
 
 bool demux_place_is_shown(const struct demux *d, const struct feed *f, const struct element_unit *u)

@@ -38,14 +38,14 @@ struct feed {
 	const struct pd_piece *piece; /* of the stretch at the head */
 	bool placed;                  /* thread and time of that stretch are set: */
 	uint64_t time, order;
-	uint64_t since;                  /* lower bound of the time; for slices the same */
-	bool unordered;                  /* its order among stretches of its thread is uncertain */
-	uint64_t left;                   /* time at which its thread left the CPU; 0: unknown */
-	uint64_t after;                  /* no later stretch begins before this time */
-	uint64_t unknown_lo, unknown_hi; /* bounds of the last stretch of unknown owner, */
-	uint32_t unknown_tracks;         /* and the number of tracks at that time */
-	struct track *last;              /* of the preceding stretch; NULL: it was not emitted */
-	uint64_t read;                   /* bytes of the stream that bytes_done includes */
+	uint64_t since;              /* lower bound of the time; for slices the same */
+	bool unordered;              /* its order among stretches of its thread is uncertain */
+	bool certain;                /* its thread is known, and its order, or records do not show any order */
+	uint64_t left;               /* time at which its thread left the CPU; 0: unknown */
+	uint64_t after;              /* no later stretch begins before this time */
+	struct schedule_run unknown; /* the last stretch that was left out, and its bounds; tid UINT32_MAX: unknown */
+	struct track *last;          /* of the preceding stretch; NULL: it was not emitted */
+	uint64_t read;               /* bytes of the stream that bytes_done includes */
 };
 
 struct demux {

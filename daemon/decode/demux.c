@@ -88,6 +88,7 @@ static int add_thread(struct demux *d, const struct feed *f, uint32_t tid, const
 		return rc;
 	*number = (*ret)->stream.number;
 	(*ret)->again = before;
+	demux_loss_before_thread(d, *ret);
 	TAILQ_INSERT_TAIL(&d->open, *ret, link);
 	d->n_open++;
 	return 0;
@@ -136,7 +137,7 @@ static int begin_stretch(struct demux *d, const struct feed *f, struct track *t,
 {
 	struct element lost = { .kind = ELEM_NO_SYNC, .isa = ISA_UNKNOWN };
 	enum element_reason why = t->again && !t->piece ? REASON_LOST : REASON_INIT;
-	bool gap = !t->piece || t->gap || !demux_loss_none(d, f, t, u, &why);
+	bool gap = !t->piece || t->gap || !demux_loss_none(d, f, t, u, &why) || f->unordered;
 
 	lost.reason = why;
 	t->gap = false;
@@ -188,7 +189,6 @@ static int emit_unit(struct demux *d, struct feed *f, struct track *t, const str
 	int rc = 0;
 
 	t->stream.config = f->stream->config;
-	d->unordered += u->first && f->unordered;
 	if (d->at != t)
 		rc = outputs_begin(d->outputs, &t->stream);
 	d->at = t;
@@ -213,16 +213,17 @@ static int consume_unit(struct demux *d, struct feed *f, const struct element_un
 		element_queue_pop(f->queue);
 		return 0;
 	}
-	if (u->code && !f->has_tid)
+	if (u->code && !f->certain)
 		demux_loss_of_stretch(d, f, u);
 	if (u->first) {
+		d->unordered += f->unordered && demux_place_is_targets(d, f);
 		f->last = f->track;
 		f->track = NULL;
 		if (!demux_place_is_wanted(d, f))
 			f->track = NULL;
-		else if (f->has_tid && demux_place_is_targets(d, f))
+		else if (f->certain && demux_place_is_targets(d, f))
 			rc = find_thread(d, f, f->tid, &f->track);
-		else if (!f->has_tid && !d->input->shown && u->code)
+		else if (!f->certain && !d->input->shown && u->code)
 			rc = find_cpu_track(d, f, &f->track);
 	}
 	if (rc == 0 && f->track && demux_place_is_shown(d, f, u))
@@ -360,8 +361,10 @@ int demux_run(struct input *input, struct outputs *outputs, struct decode_stats 
 		input_warn(
 		    input,
 		    "%llu stretches of trace have no timestamp: their order relative to execution on other CPUs is not "
-		    "certain",
-		    (unsigned long long)d.unordered);
+		    "certain, %s",
+		    (unsigned long long)d.unordered,
+		    schedule_has_switches(input->schedule) ? "so that their threads lack them"
+							   : "so that there are gaps before them");
 	if (rc == 0 && d.left_out)
 		input_warn(
 		    input,

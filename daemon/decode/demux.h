@@ -6,13 +6,13 @@
  * A stretch is a part of a stream within which the CPU cannot have switched threads. Stretches end at exceptions, where
  * tracing starts, and where the context ID changes. The thread of a stretch is determined by, in this order:
  *
- *   the context ID, if the trace also has timestamps, or if an AUX slice may hold several threads;
- *   the AUX record of its slice;
- *   the kernel's context-switch records, if they are unambiguous.
+ *   the context ID, if timestamps or the kernel's context-switch records order the stretches;
+ *   these records, if they are unambiguous: also of an AUX slice, which may hold several threads;
+ *   the AUX record of its slice, where there are no such records.
  *
  * A stretch without a thread is attributed to its CPU, and is a gap in each thread that may have executed it; the
- * thread is never guessed. Of a shared sink (input->shown), only stretches whose time bounds lie within an interval of
- * their thread are emitted.
+ * thread is never guessed. So is one whose order among the stretches of its thread on other CPUs is uncertain. Of a
+ * shared sink (input->shown), only stretches whose time bounds lie within an interval of their thread are emitted.
  */
 #ifndef CSIGHT_DECODE_DEMUX_H
 #define CSIGHT_DECODE_DEMUX_H

@@ -3,14 +3,15 @@
  * Simulates a machine: CPUs, with a trace unit each, run threads of the processes of two users. Threads are preempted,
  * migrate, make system calls and fault. Writes what csightd would record of one process, and what its threads executed.
  *
- * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse] [handed] [wrapped|full|refilled] [failing] [truncated]
- *                [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced] [long]
+ * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse|timeless] [handed] [wrapped|full|refilled] [failing]
+ *                [truncated] [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced] [long]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
  *         arena   one sink for all CPUs, with frames; shared; frozen once in between
  *   nocid         no context IDs, as in containers
  *   sparse        sometimes no timestamp when a thread starts to run
+ *   timeless      no timestamps
  *   el2           context IDs of a kernel at EL2
  *   handed        private sinks: sometimes threads of the process follow each other in one AUX slice, as when the
  *                 kernel switches between threads that inherited the same events
@@ -103,7 +104,7 @@ static struct thread threads[THREADS];
 static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
-static bool grid, arena, nocid, el2, drop, sparse, handed, wrapped, full, refilled, failing, dropped, off;
+static bool grid, arena, nocid, el2, drop, sparse, timeless, handed, wrapped, full, refilled, failing, dropped, off;
 static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced, long_run;
 static unsigned rounds = ROUNDS, current_round;
 static uint32_t last_tid; /* of a crowd */
@@ -508,6 +509,8 @@ static void fill_cpus(struct pd_cpu *list)
 	etm_regs(false, &r);
 	if (cycles)
 		r.configr |= 1 << 4; /* CCI */
+	if (timeless)
+		r.configr &= ~(uint32_t)ETM_CONFIGR_TS;
 	if (nocid || el2)
 		r.configr &= ~(uint32_t)ETM_CONFIGR_CID;
 	if (el2) {
@@ -688,6 +691,7 @@ static void begin(const char *dir)
 		cpus[i].ring = calloc(1, RING);
 		cpus[i].time = 10000;
 		etm_init(&cpus[i].etm, cpus[i].ring, RING, false, 0);
+		cpus[i].etm.untimed = timeless;
 	}
 }
 
@@ -742,6 +746,7 @@ int main(int argc, char **argv)
 		handed = handed || strcmp(argv[i], "handed") == 0;
 		failing = failing || strcmp(argv[i], "failing") == 0;
 		sparse = sparse || strcmp(argv[i], "sparse") == 0;
+		timeless = timeless || strcmp(argv[i], "timeless") == 0;
 		truncated = truncated || strcmp(argv[i], "truncated") == 0;
 		unrecorded = unrecorded || strcmp(argv[i], "unrecorded") == 0;
 		stopped = stopped || strcmp(argv[i], "stopped") == 0;
