@@ -52,8 +52,9 @@ static bool lost_since(const struct demux *d, const struct feed *f, const struct
 	enum pd_loss_kind kind = PD_LOSS_OVERWRITTEN;
 	const uint64_t tick = d->input->clock ? d->input->clock->mult >> d->input->clock->shift : 0;
 	/* Timestamps are rounded down: within a tick, a thread does not come from another CPU. */
-	uint64_t since = demux_is_slice(f) ? t->piece->origin.time : t->since + tick;
-	uint64_t until = demux_is_slice(f) ? u->piece->origin.time : u->has_at ? u->at : u->hi;
+	bool by_piece = demux_is_slice(f) || !d->input->has_clock;
+	uint64_t since = by_piece ? t->piece->origin.time : t->since + tick;
+	uint64_t until = by_piece ? u->piece->origin.time : u->has_at ? u->at : u->hi;
 	bool lost = may_have_lost(d, f, since, until, &kind);
 
 	*ret = reason_of(lost ? kind : PD_LOSS_TRUNCATED);
@@ -118,7 +119,7 @@ bool demux_loss_none(const struct demux *d, const struct feed *f, const struct t
 void demux_loss_of_slice(struct demux *d, const struct feed *f, const struct element_unit *u)
 {
 	if (!demux_is_slice(f))
-		d->whole_since = MAX(d->whole_since, u->hi);
+		d->whole_since = MAX(d->whole_since, d->input->has_clock ? u->hi : u->piece->origin.time);
 	for (uint32_t i = 0; i < d->n_tracks; i++)
 		if (!demux_is_slice(f) || d->tracks[i]->stream.tid == f->tid)
 			d->tracks[i]->gap = true;

@@ -20,7 +20,8 @@ static bool find_owner(struct demux *d, const struct feed *f, const struct eleme
 		*ret = u->tid;
 		return true;
 	}
-	if (f->stream->by_switches)
+	/* In the kernel, the switch may be before its record. */
+	if (f->stream->by_switches && !u->in_kernel)
 		return schedule_only_run(schedule, f->stream->source_cpu, lo, hi, ret, &pid) &&
 		       (d->input->one_process || pid == u->piece->origin.pid);
 	if (!d->input->has_clock || !schedule_only_thread(schedule, f->stream->source_cpu, lo, hi, ret, &pid))
@@ -89,7 +90,7 @@ void demux_place_stretch(struct demux *d, struct feed *f, const struct element_u
 	 * is the slice's end, which may be later than what follows.
 	 */
 	f->unordered = !u->has_at && u->code && f->has_tid && d->n_feeds > 1 && !is_ordered(d, f, u);
-	f->certain = f->has_tid && (!f->unordered || !schedule_has_switches(d->input->schedule));
+	f->certain = f->has_tid && !(f->unordered && d->input->has_clock && schedule_has_switches(d->input->schedule));
 	early = !u->n || !f->certain || (u->piece->lost && hi == u->piece->origin.time);
 	f->since = lo;
 	f->time = u->has_at || hi == UINT64_MAX || early ? lo : hi;

@@ -363,8 +363,8 @@ int demux_run(struct input *input, struct outputs *outputs, struct decode_stats 
 		    "%llu stretches of trace have no timestamp: their order relative to execution on other CPUs is not "
 		    "certain, %s",
 		    (unsigned long long)d.unordered,
-		    schedule_has_switches(input->schedule) ? "so that their threads lack them"
-							   : "so that there are gaps before them");
+		    input->has_clock && schedule_has_switches(input->schedule) ? "so that their threads lack them"
+									       : "so that there are gaps before them");
 	if (rc == 0 && d.left_out)
 		input_warn(
 		    input,

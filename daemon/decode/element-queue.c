@@ -15,11 +15,21 @@ static size_t unit_count(const struct element_queue *q)
 	return q->units.size / sizeof(struct element_unit);
 }
 
+/* In the kernel, without a context ID: another thread may be running at any time. */
+static bool may_switch(const struct element_queue *q)
+{
+	return q->now.in_kernel && !q->has_tid;
+}
+
 static void begin_unit(struct element_queue *q, bool first)
 {
-	q->now = (struct element_unit){
-		.first = first, .has_tid = q->has_tid, .tid = q->tid, .lo = q->lo, .hi = UINT64_MAX, .piece = q->piece
-	};
+	q->now = (struct element_unit){ .first = first,
+					.has_tid = q->has_tid,
+					.tid = q->tid,
+					.lo = q->lo,
+					.hi = UINT64_MAX,
+					.piece = q->piece,
+					.in_kernel = q->now.in_kernel };
 }
 
 static void end_unit(struct element_queue *q)
@@ -28,7 +38,7 @@ static void end_unit(struct element_queue *q)
 
 	if (q->now.n) {
 		buf_add(&q->units, &q->now, sizeof(q->now));
-		first = false;
+		first = may_switch(q);
 	}
 	begin_unit(q, first);
 }
@@ -38,6 +48,7 @@ static void begin_stretch(struct element_queue *q)
 {
 	end_unit(q);
 	q->now.first = true;
+	q->now.in_kernel = false;
 	q->between = false;
 }
 
@@ -77,7 +88,7 @@ static void on_timestamp(struct element_queue *q, const struct element *e)
 		return;
 	set_upper_bound(q, time);
 	q->lo = time;
-	if (!q->between) {
+	if (!q->between && !may_switch(q)) {
 		q->now.has_at = true;
 		q->now.at = time;
 	}
@@ -135,6 +146,7 @@ static void on_code(struct element_queue *q, const struct element *e)
 	}
 	q->between = e->kind == ELEM_EXCEPTION;
 	q->now.code = true;
+	q->now.in_kernel |= e->kind == ELEM_RANGE && e->range.start >> 63;
 	append_element(q, e);
 }
 

@@ -20,8 +20,9 @@ struct element_unit {
 	uint64_t at;
 	bool gap; /* trace was lost just before the unit, which has no no-sync element for it: */
 	uint8_t gap_reason;
-	bool code; /* instructions were executed */
-	bool late; /* the beginning of the piece could not be decoded */
+	bool code;      /* instructions were executed */
+	bool in_kernel; /* the stretch has executed code of the kernel */
+	bool late;      /* the beginning of the piece could not be decoded */
 	const struct pd_piece *piece;
 };
 

@@ -307,15 +307,16 @@ static int find_ids(void *user, const struct stream *stream, bool ret[TRACE_IDS]
 
 /*
  * Decides how the threads of a CPU's trace are determined: by context IDs (TRCCONFIGR.CID or VMID), if timestamps (TS)
- * or records of switches give them their order; else by those records.
+ * or records of switches give them their order; else by those records. Timestamps that do not relate to the times of
+ * records still are in order.
  */
 static void set_attribution(const struct input *in, struct stream *s)
 {
 	enum { CONTEXTS = 3 << 6, STAMPS = 1 << 11 };
 	bool known = s->config.protocol == PROTOCOL_ETMV4 || s->config.protocol == PROTOCOL_ETE;
-	bool switches = schedule_has_switches(in->schedule);
+	bool switches = in->has_clock && schedule_has_switches(in->schedule);
 
-	if (!in->has_clock || s->cpu == UINT32_MAX || !known)
+	if (s->cpu == UINT32_MAX || !known)
 		return;
 	s->by_context = s->config.configr & CONTEXTS && (s->config.configr & STAMPS || switches);
 	s->by_switches = !s->by_context && s->of_threads && switches;

@@ -140,8 +140,23 @@ static void add_record(struct schedule *sched, const struct pd_run *run, size_t 
 
 	if (run->kind == PD_RUN_START)
 		sched->starts[sched->n_starts++] = s;
-	else
+	s.known = s.known || run->kind == PD_RUN_START;
+	if (run->kind != PD_RUN_START || (run->tid && run->tid != UINT32_MAX))
 		sched->spans[sched->n_spans++] = s;
+}
+
+/* A start of tracing shows the thread that runs, as the switch to it does that follows, or has preceded it. */
+static void merge_repeated(struct schedule *sched)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < sched->n_spans; i++) {
+		const struct schedule_span *s = &sched->spans[i], *before = n ? &sched->spans[n - 1] : NULL;
+
+		if (!before || !s->known || !before->known || s->cpu != before->cpu || s->tid != before->tid)
+			sched->spans[n++] = *s;
+	}
+	sched->n_spans = n;
 }
 
 static void mark_lost(struct schedule *sched, const struct pd_contents *c)
@@ -169,6 +184,7 @@ int schedule_new(const struct pd_contents *c, struct schedule **ret)
 		add_record(sched, &c->runs[i], i);
 	sort_spans(sched->spans, sched->n_spans);
 	sort_spans(sched->starts, sched->n_starts);
+	merge_repeated(sched);
 	mark_lost(sched, c);
 	for (size_t i = 0; i < c->n_tasks; i++)
 		if (c->tasks[i].time)
@@ -241,9 +257,11 @@ bool schedule_only_run(const struct schedule *sched, uint32_t cpu, uint64_t from
 	     i < sched->n_spans && sched->spans[i].cpu == cpu && sched->spans[i].time <= to; i++) {
 		const struct schedule_span *s = &sched->spans[i];
 
-		if (s->lost || (s->known && only && s->tid != only->tid))
+		/* One that leaves the CPU within the interval was there before, where no record shows since when. */
+		if (s->lost || (only && s->tid != only->tid))
 			return false;
-		only = s->known ? s : only;
+		if (s->known || s->time > from)
+			only = s;
 	}
 	if (!only)
 		return false;

@@ -583,7 +583,7 @@ static void test_tasks(void)
 	/* Switches were lost after 300: a thread that was out until then may have run. */
 	t.n_switches = t.first_switch = 0;
 	life(PERF_RECORD_FORK, 5000, 100, 290);
-	thread_table_lost_switches(&t, 300);
+	thread_table_lost_switches(&t, 300, UINT32_MAX);
 	CHECK_EQ(t.n_switches, t.n - t.n_ended);
 	CHECK(t.switches[t.n_switches - 1].tid == 5000 && t.switches[t.n_switches - 1].time == 300 &&
 	      t.switches[t.n_switches - 1].misc == 0);

@@ -178,6 +178,7 @@ static void test_gone(void)
 	waitpid(pid, &status, 0);
 	snprintf(parameters, sizeof(parameters), "{\"pid\": %d, \"noWait\": true}", (int)pid);
 	CHECK_STR(tested_error(&tested, "Snapshot", parameters), "");
+	CHECK_STR(tested_error(&tested, "Disarm", parameters), "");
 	CHECK_STR(tested_error(&tested, "Disarm", parameters), "org.csight.NoSuchProcess");
 	close(pipes[0]);
 	close(pipes[1]);

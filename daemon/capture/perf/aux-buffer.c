@@ -195,7 +195,7 @@ void aux_note_lost(struct aux_buffer *a, uint64_t n)
 	a->lost += n;
 	run_watch_forget(&a->watch);
 	if (a->threads)
-		thread_table_lost_switches(a->threads, a->newest);
+		thread_table_lost_switches(a->threads, a->newest, a->cpu);
 }
 
 void aux_fold(struct aux_buffer *a, const struct perf_record *r)

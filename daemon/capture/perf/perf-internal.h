@@ -214,8 +214,6 @@ void perf_target_end_flood(struct perf_target *s);
 /* Periodic work: restarts failed rings, discards expired data, publishes the status for the event loop. */
 void perf_target_maintain(struct perf_target *s, uint64_t now);
 
-/* Returns the filter for the kernel, or NULL. */
-const char *perf_target_filter(const struct perf_target *s);
 struct process_of perf_target_process(const struct perf_target *s);
 
 const struct plan *perf_target_plan(const struct perf_target *s);

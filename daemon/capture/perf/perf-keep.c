@@ -296,8 +296,9 @@ static void describe_plan(const struct plan *p, struct buf *b)
 
 static void describe(const struct perf_target *s, const struct plan *p, struct buf *b)
 {
-	const char *filter = perf_target_filter(s);
+	const char *filter = s->options.filter;
 
+	/* As it was given: in what the kernel has of it, files are descriptors of this process. */
 	describe_plan(p, b);
 	buf_u32(b, s->uid);
 	if (filter)
@@ -569,7 +570,7 @@ static void fold_collected(struct perf_target *s, struct perf_kept *k)
 	const uint8_t *at = k->records.data;
 
 	if (incomplete)
-		thread_table_lost_switches(&s->thread_table, s->replayed);
+		thread_table_lost_switches(&s->thread_table, s->replayed, UINT32_MAX);
 	for (size_t left = k->records.size; left;) {
 		struct perf_record r;
 		int size = perf_record_parse(at, left, &r);
@@ -586,7 +587,7 @@ static void fold_collected(struct perf_target *s, struct perf_kept *k)
 		left -= (size_t)size;
 	}
 	if (k->switches_lost)
-		thread_table_lost_switches(&s->thread_table, k->switches_lost);
+		thread_table_lost_switches(&s->thread_table, k->switches_lost, UINT32_MAX);
 	if (incomplete)
 		perf_target_rescan(s, s->replayed);
 }
@@ -597,7 +598,7 @@ static void settle_shared(struct perf_target *s)
 	uint64_t now = sideband_now(s->m->sideband);
 
 	if (!needs_switches(s))
-		thread_table_lost_switches(&s->thread_table, now);
+		thread_table_lost_switches(&s->thread_table, now, UINT32_MAX);
 	if (!s->restored_partly)
 		return;
 	thread_table_disown(&s->thread_table, 0);

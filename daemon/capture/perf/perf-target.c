@@ -141,11 +141,6 @@ struct process_of perf_target_process(const struct perf_target *s)
 	return (struct process_of){ s->pid, s->pidfd, s->base.share.divided ? s->base.share.account : 0 };
 }
 
-const char *perf_target_filter(const struct perf_target *s)
-{
-	return s->filter ? filter_text(s->filter) : NULL;
-}
-
 static int open_rings(struct perf_target *s, struct reason *why)
 {
 	struct perf_machine *m = s->m;

@@ -74,7 +74,7 @@ static void on_lost_switches(void *data, uint64_t since)
 	struct perf_target *s;
 
 	TAILQ_FOREACH (s, &m->sources, link)
-		thread_table_lost_switches(&s->thread_table, since);
+		thread_table_lost_switches(&s->thread_table, since, UINT32_MAX);
 }
 
 static const char *sysroot_of(const struct perf_machine *m)

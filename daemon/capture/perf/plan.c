@@ -297,6 +297,13 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 	else if (p->shared)
 		p->switches = true;
 	p->switches |= p->shared && target->contained;
+	/* The kernel switches from thread to thread in the midst of what it executes, where no record says. */
+	if (o->kernel && (target->contained || !(configr & (CONFIGR_VMID | CONFIGR_CONTEXT))))
+		return reason_set(why, -ENOTSUP, "kernel: its trace requires context IDs to separate threads, and %s",
+				  o->no_contexts ? "they are disabled"
+				  : target->contained
+				      ? "the kernel records none of processes in a PID namespace of their own"
+				      : "the trace units have none");
 	if (o->thread && p->shared)
 		return reason_set(why, -ENOTSUP, "thread: a shared sink records all that runs on its CPUs");
 	p->thread = o->thread;

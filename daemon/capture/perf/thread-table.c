@@ -305,8 +305,10 @@ static void fold_switch(struct thread_table *t, const struct perf_record *r)
 }
 
 /* A switch in at that moment, on no CPU that exists, ends the pause of a thread that may have run since. */
-void thread_table_lost_switches(struct thread_table *t, uint64_t since)
+void thread_table_lost_switches(struct thread_table *t, uint64_t since, uint32_t cpu)
 {
+	if (cpu != UINT32_MAX)
+		add_switch(t, &(struct thread_switch){ .time = since, .cpu = cpu, .tid = UINT32_MAX, .lost = true });
 	for (size_t i = 0; i < t->n; i++)
 		if (!t->list[i].end)
 			add_switch(t, &(struct thread_switch){ .time = since, .cpu = NO_CPU, .tid = t->list[i].tid });
@@ -522,9 +524,14 @@ static void put_switch(const struct thread_table *t, const struct thread_switch 
 {
 	/* The previous and next thread of a switch may belong to other users. */
 	static const uint32_t others[2] = { UINT32_MAX, UINT32_MAX };
+	/* The event, and how many records: neither is known. */
+	static const uint64_t lost[2] = { 0, 1 };
 	struct pd_origin origin = { t->pid, s->tid, s->cpu, s->time };
 
-	capture_add_record(b, PERF_RECORD_SWITCH_CPU_WIDE, s->misc, others, sizeof(others), &origin);
+	if (s->lost)
+		capture_add_record(b, PERF_RECORD_LOST, 0, lost, sizeof(lost), &origin);
+	else
+		capture_add_record(b, PERF_RECORD_SWITCH_CPU_WIDE, s->misc, others, sizeof(others), &origin);
 }
 
 void thread_table_switches(const struct thread_table *t, struct capture_records *position, struct buf *b)

@@ -36,6 +36,7 @@ struct thread_switch {
 	uint64_t time;
 	uint32_t cpu, tid;
 	uint16_t misc;
+	bool lost; /* no switch: those of the CPU between the last one before and the next one after were lost */
 };
 
 struct thread_table {
@@ -94,8 +95,8 @@ void thread_table_forget(struct thread_table *t, uint64_t before);
 /* Drops ended threads down to n_ended / 2 if there are more than n_ended. */
 void thread_table_limit(struct thread_table *t, size_t n_ended);
 
-/* Switches after this moment were lost: pauses that it falls into end there. */
-void thread_table_lost_switches(struct thread_table *t, uint64_t since);
+/* Switches after this moment were lost: pauses that it falls into end there. cpu: on this CPU; UINT32_MAX: on any. */
+void thread_table_lost_switches(struct thread_table *t, uint64_t since, uint32_t cpu);
 
 /*
  * Lists of threads, of intervals up to a time, and of records (fork and exit). Sets `dropped` where there are too many
