@@ -81,7 +81,7 @@ static void find_clock(struct input *in)
 
 static uint64_t context_time(const struct perf_input *p, const struct engine_context *context)
 {
-	return p->input.has_clock && context->has_time ? input_time(&p->input, context->time) : UINT64_MAX;
+	return p->input.has_clock && context->has_time ? input_time(&p->input, context->time) : IMAGE_ANY_TIME;
 }
 
 /* Addresses with the top bit set belong to the kernel, in every process; its mappings have process ID -1. */

@@ -4,6 +4,8 @@
 #include "lib/base/buf.h"
 #include "lib/code/address-space.h"
 
+enum { COMPARED_MAX = 256 };
+
 /*
  * A segment tree. Its leaves are the intervals between adjacent cuts: the addresses at which a mapping starts or ends.
  * Each mapping is listed, in order of time, in the O(log n) nodes whose intervals add up to its own. A look-up searches
@@ -249,4 +251,34 @@ const struct space_mapping *address_space_find(const struct address_space *s, ui
 		return NULL;
 	*ret_end = s->cuts[leaf + 1];
 	return &mappings[best];
+}
+
+const struct space_mapping *address_space_find_only(const struct address_space *s, uint64_t addr, uint64_t *ret_end)
+{
+	const struct space_mapping *mappings = mapping_list(s), *only = NULL, *unknown = NULL;
+	size_t leaf = s->n_cuts ? find_cut(s, addr) : SIZE_MAX;
+	size_t n = 0;
+
+	if (leaf == SIZE_MAX || leaf + 1 >= s->n_cuts)
+		return NULL;
+	for (size_t node = s->leaves + leaf; node; node /= 2)
+		for (uint32_t i = s->first[node]; i < s->first[node + 1]; i++) {
+			const struct space_mapping *m = &mappings[s->lists[i]];
+
+			if (++n > COMPARED_MAX)
+				return NULL;
+			if (m->empty)
+				continue;
+			if (m->unknown)
+				unknown = unknown && unknown > m ? unknown : m;
+			else if (only &&
+				 (m->source != only->source || m->offset - m->start != only->offset - only->start))
+				return NULL;
+			else if (!only || m < only)
+				only = m;
+		}
+	if (!only || (unknown && unknown > only))
+		return NULL;
+	*ret_end = s->cuts[leaf + 1];
+	return only;
 }

@@ -40,6 +40,13 @@ int address_space_seal(struct address_space *s);
 const struct space_mapping *address_space_find(const struct address_space *s, uint64_t addr, uint64_t time,
 					       uint64_t *ret_end);
 
+/*
+ * Returns the mapping of addr at a time that is not known, valid up to *ret_end; NULL: there were others at other
+ * times, of other bytes, or so many that they are not compared. As above, the first known bytes count for earlier
+ * times.
+ */
+const struct space_mapping *address_space_find_only(const struct address_space *s, uint64_t addr, uint64_t *ret_end);
+
 /* Returns the number of mappings added up to time: it differs between two times if any mapping changed between them. */
 size_t address_space_count_until(const struct address_space *s, uint64_t time);
 

@@ -291,6 +291,13 @@ static struct image_process *find_process(struct image_set *s, uint32_t pid)
 	return NULL;
 }
 
+static const struct space_mapping *find_mapping(const struct image_process *p, uint64_t addr, uint64_t time,
+						uint64_t *ret_end)
+{
+	return time == IMAGE_ANY_TIME ? address_space_find_only(p->address_space, addr, ret_end)
+				      : address_space_find(p->address_space, addr, time, ret_end);
+}
+
 size_t image_read(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, void *ret, size_t size)
 {
 	struct image_process *p = find_process(s, pid);
@@ -298,7 +305,7 @@ size_t image_read(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t tim
 
 	while (p && have < size) {
 		uint64_t end = 0, at = addr + have, want;
-		const struct space_mapping *mapping = address_space_find(p->address_space, at, time, &end);
+		const struct space_mapping *mapping = find_mapping(p, at, time, &end);
 		struct bytes *bytes;
 		size_t n;
 
@@ -326,7 +333,7 @@ bool image_locate(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t tim
 	const struct space_mapping *mapping;
 	uint64_t end;
 
-	mapping = p ? address_space_find(p->address_space, addr, time, &end) : NULL;
+	mapping = p ? find_mapping(p, addr, time, &end) : NULL;
 	if (!mapping || mapping->source >= image_file_count(s))
 		return false;
 	*ret_file = mapping->source;

@@ -87,6 +87,9 @@ int image_add_generated(struct image_set *s, uint32_t pid, int fd, const struct 
 /* Builds the index: call before look-ups that follow image_map() or image_add_code(). -ENOMEM. */
 int image_seal(struct image_set *s);
 
+/* The time is not known: only bytes that were the same at all times are. */
+#define IMAGE_ANY_TIME (UINT64_MAX - 1)
+
 /* Reads the bytes at addr of pid at time (UINT64_MAX: the latest). Returns how many bytes are known without a hole. */
 size_t image_read(struct image_set *s, uint32_t pid, uint64_t addr, uint64_t time, void *ret, size_t size);
 

@@ -166,6 +166,57 @@ static void test_random_mappings(void)
 	address_space_free(s);
 }
 
+/* At a time that is not known, the bytes are those that were there at all times, or the first that became known. */
+static void test_any_time(void)
+{
+	enum { ROUNDS = 500, N = 6, ADDRESSES = 12 };
+	unsigned wrong = 0, found = 0;
+	uint32_t seed = 7;
+
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		struct space_mapping mappings[N];
+		struct address_space *s = NULL;
+
+		CHECK_EQ(address_space_new(&s), 0);
+		for (unsigned i = 0; i < N; i++) {
+			uint32_t v[4];
+
+			for (unsigned k = 0; k < 4; k++)
+				v[k] = seed = seed * 1103515245 + 12345, v[k] >>= 8;
+			mappings[i] = (struct space_mapping){ .start = v[0] % ADDRESSES,
+							      .time = i,
+							      .source = v[2] % 2,
+							      .empty = v[3] % 3 == 0,
+							      .unknown = v[3] % 5 == 1 && v[3] % 3 };
+			mappings[i].end = mappings[i].start + 1 + v[1] % 5;
+			mappings[i].offset = mappings[i].start + 100;
+			wrong += address_space_add(s, &mappings[i]) != 0;
+		}
+		wrong += address_space_seal(s) != 0;
+		for (uint64_t addr = 0; addr < ADDRESSES + 6; addr++) {
+			const struct space_mapping *want = NULL, *got;
+			bool several = false;
+			uint64_t end = 0;
+
+			for (unsigned i = 0; i < N; i++) {
+				const struct space_mapping *p = &mappings[i];
+
+				if (addr < p->start || addr >= p->end || p->empty)
+					continue;
+				several |= want && (p->unknown || p->source != want->source);
+				want = want || p->unknown ? want : p;
+			}
+			got = address_space_find_only(s, addr, &end);
+			want = several ? NULL : want;
+			wrong += !want != !got || (want && got->source != want->source) || (got && end <= addr);
+			found += got != NULL;
+		}
+		address_space_free(s);
+	}
+	CHECK_EQ(wrong, 0);
+	CHECK(found > ROUNDS);
+}
+
 static void test_file_cut_short(void)
 {
 	_cleanup_(image_set_freep) struct image_set *s = NULL;
@@ -381,6 +432,7 @@ int main(void)
 	test_garbled_kernel();
 	test_layers();
 	test_random_mappings();
+	test_any_time();
 	test_file_cut_short();
 	test_bad_code();
 	test_build_id();
