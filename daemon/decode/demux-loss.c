@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/decode/demux-loss.h"
-#include "daemon/decode/demux-place.h"
 #include "lib/base/util.h"
 
 static enum element_reason reason_of(enum pd_loss_kind kind)
@@ -69,7 +68,8 @@ static bool follows_directly(const struct demux *d, const struct feed *f, const 
 			     const struct element_unit *u)
 {
 	return t->feed == f && f->last == t &&
-	       !(d->input->has_clock && demux_place_was_elsewhere(d, f, t->since, u->has_at ? u->at : u->hi));
+	       !(d->input->has_clock && schedule_elsewhere(d->input->schedule, f->stream->source_cpu, f->tid, t->since,
+							   u->has_at ? u->at : u->hi));
 }
 
 /* True if the end of an AUX slice or the beginning of a later one is missing. */
@@ -144,17 +144,18 @@ void demux_loss_of_stretch(struct demux *d, struct feed *f, const struct element
 	uint64_t lo = u->has_at ? u->at : u->lo, hi = u->has_at ? u->at : u->hi;
 	uint32_t tid = f->has_tid ? f->tid : UINT32_MAX;
 	struct schedule_run run;
+	bool listed = false;
 	size_t at = 0;
 
 	/* Without timestamps, all stretches of a slice have the same bounds. */
 	if (lo >= f->unknown.from && hi <= f->unknown.to && tid == f->unknown.tid)
 		return;
 	f->unknown = (struct schedule_run){ tid, lo, hi };
-	if (f->has_tid || !d->input->has_clock || !schedule_has_switches(d->input->schedule))
-		lose_until(d, tid, hi);
-	else
-		while (schedule_next(d->input->schedule, f->stream->source_cpu, lo, hi, &at, &run))
+	if (!f->has_tid && d->input->has_clock && schedule_has_switches(d->input->schedule))
+		for (; schedule_next(d->input->schedule, f->stream->source_cpu, lo, hi, &at, &run); listed = true)
 			lose_until(d, run.tid, MIN(hi, run.to));
+	if (!listed)
+		lose_until(d, tid, hi);
 }
 
 /* Returns until when a thread may have executed the last stretch of a feed that was left out; 0: it has not. */
@@ -162,15 +163,16 @@ static uint64_t unknown_until(const struct demux *d, const struct feed *f, uint3
 {
 	const struct schedule_run *u = &f->unknown;
 	struct schedule_run run;
+	bool listed = false;
 	uint64_t until = 0;
 	size_t at = 0;
 
 	if (u->tid != UINT32_MAX || !d->input->has_clock || !schedule_has_switches(d->input->schedule))
 		return u->tid == UINT32_MAX || u->tid == tid ? u->to : 0;
-	while (schedule_next(d->input->schedule, f->stream->source_cpu, u->from, u->to, &at, &run))
+	for (; schedule_next(d->input->schedule, f->stream->source_cpu, u->from, u->to, &at, &run); listed = true)
 		if (run.tid == tid || run.tid == UINT32_MAX)
 			until = MIN(u->to, run.to);
-	return until;
+	return listed ? until : u->to;
 }
 
 void demux_loss_before_thread(const struct demux *d, struct track *t)
@@ -192,6 +194,8 @@ void demux_loss_before_piece(struct demux *d, struct feed *f, const struct eleme
 	if (u->piece == f->piece)
 		return;
 	f->piece = u->piece;
+	if (f->stream->of_threads && !demux_is_slice(f) && u->late && d->input->has_clock)
+		d->whole_since = MAX(d->whole_since, u->has_at ? u->at : u->hi);
 	if (d->n_feeds == 1 || f->stream->of_threads || !(first ? has_wrapped(f->stream) : was_full(u->piece)))
 		return;
 	if (u->has_at)

@@ -11,7 +11,8 @@ void demux_loss_init(struct demux *d);
 /*
  * A slice of a full buffer that several CPUs share begins at the same time for all of them, but each CPU can only be
  * decoded from its first sync point on. Any thread may have run on the CPU before. A feed reaches that point before a
- * stretch of the slice is emitted: u, the head of the feed.
+ * stretch of the slice is emitted: u, the head of the feed. The same is so for a slice of several threads that has
+ * overwritten its own beginning.
  */
 void demux_loss_before_piece(struct demux *d, struct feed *f, const struct element_unit *u);
 

@@ -12,6 +12,8 @@ static bool find_owner(struct demux *d, const struct feed *f, const struct eleme
 	const struct schedule *schedule = d->input->schedule;
 	uint64_t lo = u->has_at ? u->at : u->lo, hi = u->has_at ? u->at : u->hi;
 
+	if (u->lost)
+		return false;
 	if (demux_is_slice(f)) {
 		*ret = f->stream->cpu == UINT32_MAX ? f->stream->tid : u->piece->origin.tid;
 		return *ret != UINT32_MAX;
@@ -38,18 +40,6 @@ static void narrow(const struct demux *d, const struct feed *f, uint64_t *lo, ui
 		schedule_narrow(d->input->schedule, f->stream->source_cpu, f->tid, lo, hi);
 }
 
-bool demux_place_was_elsewhere(const struct demux *d, const struct feed *f, uint64_t lo, uint64_t hi)
-{
-	struct schedule_run run;
-
-	for (size_t i = 0; i < d->n_feeds && lo < hi; i++)
-		if (d->feeds[i].stream->source_cpu != f->stream->source_cpu &&
-		    schedule_first(d->input->schedule, d->feeds[i].stream->source_cpu, f->tid, lo, hi, &run) &&
-		    run.to > lo)
-			return true;
-	return false;
-}
-
 /* True if records show the thread on this CPU, and on no other, in all the time in which the unit may have run. */
 static bool is_ordered(const struct demux *d, const struct feed *f, const struct element_unit *u)
 {
@@ -59,7 +49,7 @@ static bool is_ordered(const struct demux *d, const struct feed *f, const struct
 
 	narrow(d, f, &lo, &hi);
 	return d->input->has_clock && schedule_first(schedule, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &run) &&
-	       !demux_place_was_elsewhere(d, f, lo, hi);
+	       !schedule_elsewhere(schedule, f->stream->source_cpu, f->tid, lo, hi);
 }
 
 void demux_place_stretch(struct demux *d, struct feed *f, const struct element_unit *u)

@@ -11,9 +11,6 @@
  */
 void demux_place_stretch(struct demux *d, struct feed *f, const struct element_unit *u);
 
-/* True if records show the thread on another CPU during the interval. */
-bool demux_place_was_elsewhere(const struct demux *d, const struct feed *f, uint64_t lo, uint64_t hi);
-
 /* True if --thread selects the thread of the stretch. */
 bool demux_place_is_wanted(const struct demux *d, const struct feed *f);
 

@@ -205,14 +205,23 @@ static int emit_unit(struct demux *d, struct feed *f, struct track *t, const str
 
 static int consume_unit(struct demux *d, struct feed *f, const struct element_unit *u)
 {
+	struct track *lacking;
 	int rc = 0;
 
 	if (!u->n) {
-		demux_loss_of_slice(d, f, u);
+		if (u->lost)
+			demux_loss_of_stretch(d, f, u);
+		else
+			demux_loss_of_slice(d, f, u);
 		f->track = NULL;
 		element_queue_pop(f->queue);
 		return 0;
 	}
+	/* It has a track from now on, which may lack this. */
+	if (u->first && f->has_tid && !f->certain && demux_place_is_wanted(d, f) && demux_place_is_targets(d, f))
+		rc = find_thread(d, f, f->tid, &lacking);
+	if (rc < 0)
+		return rc;
 	if (u->code && !f->certain)
 		demux_loss_of_stretch(d, f, u);
 	if (u->first) {

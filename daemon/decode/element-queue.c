@@ -117,6 +117,17 @@ static void on_context(struct element_queue *q, const struct element *e)
 	append_element(q, e);
 }
 
+/* In a slice of one thread, the gap is that thread's. */
+static void add_lost(struct element_queue *q)
+{
+	const struct element_unit lost = {
+		.first = true, .lost = true, .lo = q->lo, .hi = UINT64_MAX, .piece = q->piece
+	};
+
+	if (!q->stream->of_threads || q->stream->by_context || q->stream->by_switches)
+		buf_add(&q->units, &lost, sizeof(lost));
+}
+
 static void on_no_sync(struct element_queue *q, const struct element *e)
 {
 	/* The stretch has a thread that lost trace, even if only its context ID was decoded. */
@@ -130,6 +141,7 @@ static void on_no_sync(struct element_queue *q, const struct element *e)
 		append_element(q, e);
 		begin_stretch(q);
 	}
+	add_lost(q);
 	q->now.has_tid = false;
 	q->now.gap = true;
 	q->now.gap_reason = e->reason;

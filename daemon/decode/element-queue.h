@@ -11,7 +11,8 @@
 
 /* Times are input_time() of timestamps: ns on the records' clock if the input has_clock, else only comparable. */
 struct element_unit {
-	uint32_t n;   /* number of elements; 0: nothing in the piece could be decoded */
+	uint32_t n;   /* number of elements; 0: nothing in the piece could be decoded, or: */
+	bool lost;    /* trace was lost, of any thread that ran within the bounds */
 	bool first;   /* the first unit of its stretch */
 	bool has_tid; /* the context ID is known: */
 	uint32_t tid;

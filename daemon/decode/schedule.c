@@ -4,11 +4,15 @@
 #include "daemon/decode/schedule.h"
 #include "lib/base/util.h"
 
+/* Of records that csightd writes for a thread that may have run on any CPU. */
+#define NO_CPU (UINT32_MAX - 1)
+
 /* The thread that ran on a CPU from a time until the next span of that CPU. */
 struct schedule_span {
 	uint32_t cpu, tid, pid;
 	bool known; /* false: the CPU left the thread, and the next one is unknown */
 	bool lost;  /* records were lost within the span or before it: other threads may have run */
+	bool start; /* of tracing */
 	uint64_t time;
 	size_t order;
 };
@@ -32,6 +36,7 @@ struct schedule {
 	struct thread_pause *pauses; /* by thread, then in order */
 	size_t n_pauses;
 	bool has_switches;
+	uint64_t first; /* time of the first record; what ran before is unknown */
 };
 
 static int compare_spans(const void *left, const void *right)
@@ -133,38 +138,83 @@ static int find_pauses(struct schedule *sched, const struct pd_contents *c)
 	return 0;
 }
 
-static void add_record(struct schedule *sched, const struct pd_run *run, size_t order)
+/* Returns the end of a span; UINT64_MAX if it is the last one of its CPU. */
+static uint64_t span_end(const struct schedule *sched, size_t i)
 {
-	struct schedule_span s = { run->cpu,  run->tid, run->pid, run->kind == PD_RUN_IN, run->kind == PD_RUN_LOST,
-				   run->time, order };
-
-	if (run->kind == PD_RUN_START)
-		sched->starts[sched->n_starts++] = s;
-	s.known = s.known || run->kind == PD_RUN_START;
-	if (run->kind != PD_RUN_START || (run->tid && run->tid != UINT32_MAX))
-		sched->spans[sched->n_spans++] = s;
+	return i + 1 < sched->n_spans && sched->spans[i + 1].cpu == sched->spans[i].cpu ? sched->spans[i + 1].time
+											: UINT64_MAX;
 }
 
-/* A start of tracing shows the thread that runs, as the switch to it does that follows, or has preceded it. */
-static void merge_repeated(struct schedule *sched)
+static void add_record(struct schedule *sched, const struct pd_run *run, size_t order)
+{
+	struct schedule_span s = { .cpu = run->cpu,
+				   .tid = run->tid,
+				   .pid = run->pid,
+				   .known = run->kind == PD_RUN_IN || run->kind == PD_RUN_START,
+				   .lost = run->kind == PD_RUN_LOST,
+				   .start = run->kind == PD_RUN_START,
+				   .time = run->time,
+				   .order = order };
+
+	if (s.start)
+		sched->starts[sched->n_starts++] = s;
+	sched->spans[sched->n_spans++] = s;
+	if (!s.lost)
+		sched->first = MIN(sched->first, s.time);
+}
+
+/*
+ * A start of tracing shows which thread runs, if the next switch there does, too. Earlier versions recorded the thread
+ * that ran when tracing ended.
+ */
+static bool is_confirmed(const struct schedule *sched, size_t i)
+{
+	const struct schedule_span *s = &sched->spans[i];
+	size_t next = i + 1;
+
+	while (next < sched->n_spans && sched->spans[next].start)
+		next++;
+	return s->tid && s->tid != UINT32_MAX &&
+	       (next == sched->n_spans || sched->spans[next].cpu != s->cpu || sched->spans[next].tid == s->tid);
+}
+
+/* Removes starts that show nothing, and switches to a thread that a start has shown before. */
+static void settle_starts(struct schedule *sched)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < sched->n_spans; i++) {
 		const struct schedule_span *s = &sched->spans[i], *before = n ? &sched->spans[n - 1] : NULL;
+		bool repeats = before && s->known && before->known && s->cpu == before->cpu && s->tid == before->tid &&
+			       (s->start || before->start);
 
-		if (!before || !s->known || !before->known || s->cpu != before->cpu || s->tid != before->tid)
+		if (!repeats && (!s->start || is_confirmed(sched, i)))
 			sched->spans[n++] = *s;
 	}
 	sched->n_spans = n;
 }
 
-static void mark_lost(struct schedule *sched, const struct pd_contents *c)
+/* csightd records a switch on no CPU for each thread where any switch may have been lost. */
+static int mark_lost(struct schedule *sched, const struct pd_contents *c)
 {
-	for (size_t i = 0; i + 1 < sched->n_spans; i++)
-		if (sched->spans[i].cpu == sched->spans[i + 1].cpu &&
-		    c->runs[sched->spans[i + 1].order].kind == PD_RUN_LOST)
+	_cleanup_free_ uint64_t *anywhere = calloc(c->n_runs + 1, sizeof(*anywhere));
+	size_t n = 0;
+
+	if (!anywhere)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->n_runs; i++)
+		if (c->runs[i].cpu == NO_CPU)
+			anywhere[n++] = c->runs[i].time;
+	if (n)
+		qsort(anywhere, n, sizeof(*anywhere), compare_times);
+	for (size_t i = 0; i < sched->n_spans; i++) {
+		uint64_t end = span_end(sched, i);
+
+		if (first_time(anywhere, n, sched->spans[i].time) < end ||
+		    (end != UINT64_MAX && c->runs[sched->spans[i + 1].order].kind == PD_RUN_LOST))
 			sched->spans[i].lost = true;
+	}
+	return 0;
 }
 
 int schedule_new(const struct pd_contents *c, struct schedule **ret)
@@ -180,12 +230,16 @@ int schedule_new(const struct pd_contents *c, struct schedule **ret)
 		schedule_free(sched);
 		return -ENOMEM;
 	}
+	sched->first = UINT64_MAX;
 	for (size_t i = 0; i < c->n_runs; i++)
 		add_record(sched, &c->runs[i], i);
 	sort_spans(sched->spans, sched->n_spans);
 	sort_spans(sched->starts, sched->n_starts);
-	merge_repeated(sched);
-	mark_lost(sched, c);
+	settle_starts(sched);
+	if (mark_lost(sched, c) < 0) {
+		schedule_free(sched);
+		return -ENOMEM;
+	}
 	for (size_t i = 0; i < c->n_tasks; i++)
 		if (c->tasks[i].time)
 			sched->task_events[sched->n_task_events++] =
@@ -224,13 +278,6 @@ static size_t count_up_to(const struct schedule_span *list, size_t n, uint32_t c
 	return low;
 }
 
-/* Returns the end of a span; UINT64_MAX if it is the last one of its CPU. */
-static uint64_t span_end(const struct schedule *sched, size_t i)
-{
-	return i + 1 < sched->n_spans && sched->spans[i + 1].cpu == sched->spans[i].cpu ? sched->spans[i + 1].time
-											: UINT64_MAX;
-}
-
 bool schedule_only_thread(const struct schedule *sched, uint32_t cpu, uint64_t from, uint64_t to, uint32_t *ret_tid,
 			  uint32_t *ret_pid)
 {
@@ -253,6 +300,8 @@ bool schedule_only_run(const struct schedule *sched, uint32_t cpu, uint64_t from
 	size_t n = count_up_to(sched->spans, sched->n_spans, cpu, from);
 	const struct schedule_span *only = NULL;
 
+	if (from < sched->first)
+		return false;
 	for (size_t i = n && sched->spans[n - 1].cpu == cpu ? n - 1 : n;
 	     i < sched->n_spans && sched->spans[i].cpu == cpu && sched->spans[i].time <= to; i++) {
 		const struct schedule_span *s = &sched->spans[i];
@@ -333,9 +382,31 @@ bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, ui
 		i--;
 	for (; i < sched->n_spans && sched->spans[i].cpu == cpu && sched->spans[i].time <= to; i++)
 		if (sched->spans[i].known && sched->spans[i].tid == tid) {
-			*ret = (struct schedule_run){ tid, sched->spans[i].time, span_end(sched, i) };
+			*ret = (struct schedule_run){ tid, sched->spans[i].time,
+						      sched->spans[i].lost ? 0 : span_end(sched, i) };
 			return true;
 		}
+	return false;
+}
+
+bool schedule_elsewhere(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to)
+{
+	size_t begin = 0;
+
+	while (begin < sched->n_spans) {
+		uint32_t other = sched->spans[begin].cpu;
+		size_t end = count_up_to(sched->spans, sched->n_spans, other, UINT64_MAX);
+		size_t i = count_up_to(sched->spans, sched->n_spans, other, from);
+
+		for (i = MAX(i, begin + 1) - 1; other != cpu && other != NO_CPU && i < end && sched->spans[i].time < to;
+		     i++) {
+			const struct schedule_span *s = &sched->spans[i];
+
+			if ((s->lost || (s->known && s->tid == tid)) && span_end(sched, i) > from)
+				return true;
+		}
+		begin = end;
+	}
 	return false;
 }
 

@@ -39,9 +39,15 @@ bool schedule_only_run(const struct schedule *sched, uint32_t cpu, uint64_t from
  */
 void schedule_narrow(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t *from, uint64_t *to);
 
-/* Finds the first run of a thread on the CPU that overlaps an interval. Returns false if no record shows one. */
+/*
+ * Finds the first run of a thread on the CPU that overlaps an interval; its end is 0 if records lack it. Returns false
+ * if no record shows one.
+ */
 bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to,
 		    struct schedule_run *ret);
+
+/* True if the thread ran on another CPU within the interval, or may have, as records of it were lost. */
+bool schedule_elsewhere(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to);
 
 /*
  * Lists the runs of all threads on the CPU that overlap an interval, one in each call; *at is 0 before the first one.

@@ -37,6 +37,8 @@ static int find_owners(const struct pd_contents *c, struct stream_list *s)
 	for (size_t i = 0; i < n; i++)
 		if (!s->n_owners || s->owners[s->n_owners - 1].tid != s->owners[i].tid)
 			s->owners[s->n_owners++] = s->owners[i];
+		else if (s->owners[s->n_owners - 1].pid != s->owners[i].pid) /* another process took the number */
+			s->owners[s->n_owners - 1].pid = UINT32_MAX;
 	return 0;
 }
 

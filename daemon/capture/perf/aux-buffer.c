@@ -166,6 +166,7 @@ static void fold_slice(struct aux_buffer *a, const struct perf_record *r)
 	}
 	s.from = s.to - size;
 	s.begun = a->begun && a->begun <= s.ended ? a->begun : 0;
+	s.started = a->started_tid;
 	a->begun = 0;
 	a->end = s.to;
 	a->traces++;

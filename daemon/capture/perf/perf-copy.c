@@ -142,8 +142,8 @@ void perf_copy_starts(const struct perf_target *s, struct capture_copy *c)
 		a = &s->grid.rings[n];
 		for (size_t k = a->first; k < a->n_slices; k++) {
 			const struct aux_slice *slice = &a->slices[k];
-			const uint32_t body[2] = { slice->pid, slice->tid };
-			struct pd_origin origin = { slice->pid, slice->tid, a->cpu, slice->begun };
+			const uint32_t body[2] = { slice->pid, slice->started };
+			struct pd_origin origin = { slice->pid, slice->started, a->cpu, slice->begun };
 
 			if (slice->begun && slice->to > c->rings[i].from &&
 			    slice->from < c->rings[i].from + c->rings[i].size)
