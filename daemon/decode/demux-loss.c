@@ -194,7 +194,7 @@ void demux_loss_before_piece(struct demux *d, struct feed *f, const struct eleme
 	if (u->piece == f->piece)
 		return;
 	f->piece = u->piece;
-	if (f->stream->of_threads && !demux_is_slice(f) && u->late && d->input->has_clock)
+	if (f->stream->of_threads && !demux_is_slice(f) && (u->late || was_full(u->piece)) && d->input->has_clock)
 		d->whole_since = MAX(d->whole_since, u->has_at ? u->at : u->hi);
 	if (d->n_feeds == 1 || f->stream->of_threads || !(first ? has_wrapped(f->stream) : was_full(u->piece)))
 		return;

@@ -5,6 +5,7 @@
  *
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse|timeless] [handed] [wrapped|full|refilled] [failing]
  *                [truncated] [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced] [long]
+ *                [overflow] [overfull] [unswitched|unsettled|recent] [attached] [started]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -34,6 +35,13 @@
  *                 --kcore. A function has 256 instructions, and the name f with its number
  *   swapped       handed, in the kernel: the trace goes on from one thread to the other without a trace-on. DIR/resumed
  *                 has the thread and the address where it does so in a thread whose trace had been stopped
+ *   overflow      sometimes a trace unit overflows: what it traces up to the next sync point is lost
+ *   overfull      private sinks: some AUX slices have overwritten their first half
+ *   unswitched    records of context switches are lost now and then, which a record says
+ *   unsettled     the same; a switch of each thread on no CPU says so
+ *   recent        private sinks: the first half of the records of context switches is lost
+ *   attached      private sinks: tracing begins while the threads run
+ *   started       private sinks: records say when each slice began, and in which thread
  *   cycles        the trace units count cycles, of which none are traced
  *
  * DIR/snapshot.json and DIR/trace.perf.data describe process A, DIR/image is its code. DIR/TID.pcs has the addresses
@@ -61,7 +69,8 @@
 
 enum {
 	CPUS = 2,
-	THREADS = 6, /* those with even numbers belong to process A */
+	ATTACHED = 300, /* rounds before tracing begins */
+	THREADS = 6,    /* those with even numbers belong to process A */
 	WORDS = 4096,
 	RING = 1 << 24,
 	ROUNDS = 6000,
@@ -72,6 +81,9 @@ enum {
 	PID_B = 7770000,
 };
 
+/* In records: the CPU of a switch that says that others were lost, and a bit of that of a record that says so itself.
+ */
+static const uint32_t NO_CPU = UINT32_MAX - 1, LOST = 1u << 30;
 static const uint64_t USER = 0x400000, KERNEL = 0xffff800008010000, LATER = 0x5ec500000000, CODE_B = 0x7b5a00000000;
 
 struct thread {
@@ -92,6 +104,12 @@ struct cpu {
 	uint8_t *ring;
 	uint64_t slice; /* start of the current AUX slice */
 	bool traced;
+	bool over; /* the trace unit has overflowed: what follows this position is lost */
+	uint64_t over_at;
+	uint64_t begun, in; /* when the slice began, and its thread began to run */
+	uint32_t begun_tid;
+	unsigned unseen;              /* the number of switches whose records are lost next */
+	uint64_t newest;              /* record of a switch */
 	struct thread *thread, *left; /* left: stopped running; its AUX slice may continue */
 	uint64_t left_time;
 	uint64_t time;
@@ -105,6 +123,8 @@ static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, timeless, handed, wrapped, full, refilled, failing, dropped, off;
+static bool overflow, overfull, unswitched, unsettled, recent, attached, started;
+static struct buf slice_starts; /* of slices: struct pd_origin */
 static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced, long_run;
 static unsigned rounds = ROUNDS, current_round;
 static uint32_t last_tid; /* of a crowd */
@@ -168,10 +188,39 @@ static void change_context(struct etm *e)
 		e->head -= 4;
 }
 
-static void note_run(const struct cpu *c, uint32_t tid, bool in)
+static void note_loss(uint32_t tid, uint32_t cpu, uint64_t time)
+{
+	struct pd_origin o = { PID_A, tid, cpu, time };
+
+	buf_add(&records, &o, sizeof(o));
+}
+
+/* True if the record of the next switch is lost. Where that ends, or where it began, a record says so. */
+static bool loses_switch(struct cpu *c)
+{
+	bool begins = !c->unseen && c->newest && number(60) == 0;
+
+	if (!unswitched && !unsettled)
+		return false;
+	if (begins)
+		c->unseen = 1 + (unsigned)number(8);
+	for (uint32_t i = 0; begins && unsettled && i < THREADS / 2; i++)
+		note_loss(PID_A + i, NO_CPU, c->newest);
+	if (!c->unseen) {
+		c->newest = c->time;
+		return false;
+	}
+	if (--c->unseen == 0 && unswitched)
+		note_loss(UINT32_MAX, (uint32_t)(c - cpus) | LOST, c->time);
+	return true;
+}
+
+static void note_run(struct cpu *c, uint32_t tid, bool in)
 {
 	struct pd_origin o = { PID_A, tid, (uint32_t)(c - cpus) | (in ? 0 : 1u << 31), c->time };
 
+	if ((attached && off && current_round < ATTACHED) || loses_switch(c))
+		return;
 	buf_add(&records, &o, sizeof(o));
 }
 
@@ -187,6 +236,28 @@ static void truncate_slice(struct cpu *c, uint32_t tid, struct pd_aux *a)
 			threads[i].disabled |= 1u << (c - cpus);
 }
 
+/* What the trace unit wrote since it overflowed is lost. */
+static void end_overflow(struct cpu *c)
+{
+	if (!c->over)
+		return;
+	etm_flush(&c->etm);
+	c->etm.head = c->over_at;
+	c->over = false;
+}
+
+static void begin_overflow(struct cpu *c)
+{
+	struct etm *e = &c->etm;
+
+	etm_flush(e);
+	/* The packet "overflow". */
+	e->ring[e->head++ & e->mask] = 0;
+	e->ring[e->head++ & e->mask] = 5;
+	c->over = true;
+	c->over_at = e->head;
+}
+
 /* Ends the current AUX slice. */
 static void end_slice(struct cpu *c, uint32_t tid, uint32_t pid)
 {
@@ -198,6 +269,13 @@ static void end_slice(struct cpu *c, uint32_t tid, uint32_t pid)
 			    .time = c->time };
 
 	etm_flush(&c->etm);
+	end_overflow(c);
+	if (overfull && number(8) == 0 && c->etm.head - c->slice > 40) {
+		c->slice += (c->etm.head - c->slice) / 2;
+		/* Not at a sync point, as if nothing was missing. */
+		while (!c->ring[c->slice & (RING - 1)])
+			c->slice++;
+	}
 	if (failing && number(6) == 0) {
 		c->slice = c->etm.head;
 		a.flags |= PD_AUX_TRUNCATED;
@@ -213,6 +291,12 @@ static void end_slice(struct cpu *c, uint32_t tid, uint32_t pid)
 		return;
 	c->slices = reallocarray(c->slices, c->n_slices + 1, sizeof(a));
 	c->slices[c->n_slices++] = a;
+	if (started && c->begun) {
+		struct pd_origin o = { pid, c->begun_tid, a.cpu, c->begun };
+
+		buf_add(&slice_starts, &o, sizeof(o));
+	}
+	c->begun = 0;
 }
 
 /* The number of overwritten AUX slices: the ring buffer of one CPU wrapped. */
@@ -326,6 +410,11 @@ static void begin_trace(struct cpu *c)
 		return;
 	c->etm.context = t->tid;
 	if ((grid && !c->left) || !c->traced || is_sync_due(c)) {
+		end_overflow(c);
+		if (!c->begun) {
+			c->begun = c->in - 50;
+			c->begun_tid = t->tid;
+		}
 		etm_sync(&c->etm, stamp(c->time), t->pc, true);
 		c->traced = true;
 	} else if (swapped && c->left) {
@@ -348,6 +437,7 @@ static void enter(struct cpu *c)
 	c->thread = t;
 	if (t->pid != PID_A)
 		end_left(c);
+	c->in = c->time;
 	if (t->pid == PID_A)
 		note_run(c, t->tid, true);
 	/* The kernel exchanges the events of both threads. */
@@ -374,6 +464,8 @@ static bool step(struct cpu *c)
 	bool taken = number(2), stamped = false;
 
 	c->time++;
+	if (overflow && is_traced(t) && !c->over && number(8000) == 0)
+		begin_overflow(c);
 	if (!is_traced(t)) {
 		static uint8_t sink[4096];
 
@@ -491,13 +583,24 @@ static void put_frames(size_t *from)
 static void write_records(struct pd_writer *w)
 {
 	static const uint32_t others[2] = { UINT32_MAX, UINT32_MAX };
-	const struct pd_origin *list = (const struct pd_origin *)records.data;
+	static const uint64_t one[2] = { 0, 1 };
+	const struct pd_origin *list;
 
+	for (uint32_t i = 0; i < CPUS; i++)
+		if (unswitched && cpus[i].unseen)
+			note_loss(UINT32_MAX, i | LOST, cpus[i].time);
+	list = (const struct pd_origin *)records.data;
 	for (size_t i = 0; i < records.size / sizeof(*list); i++) {
 		struct pd_origin o = list[i];
-		bool out = o.cpu >> 31;
+		bool nowhere = o.cpu == NO_CPU, out = !nowhere && o.cpu >> 31, lost = !nowhere && o.cpu & LOST;
 
-		o.cpu &= 0x7fffffff;
+		if (recent && i < records.size / sizeof(*list) / 2)
+			continue;
+		o.cpu = nowhere ? NO_CPU : o.cpu & ~(LOST | 1u << 31);
+		if (lost) {
+			pd_write_record(w, PD_REC_LOST, 0, one, sizeof(one), &o);
+			continue;
+		}
 		pd_write_record(w, PD_REC_SWITCH_CPU_WIDE, out ? PD_MISC_SWITCH_OUT : 0, others, sizeof(others), &o);
 	}
 }
@@ -563,6 +666,11 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 							  .path = "[kernel.kallsyms]_stext" });
 		else if (!i || !drop)
 			pd_write_map(w, &map);
+	}
+	for (size_t i = 0; i < slice_starts.size / sizeof(struct pd_origin); i++) {
+		const struct pd_origin *o = (const struct pd_origin *)slice_starts.data + i;
+
+		pd_write_itrace_start(w, o->pid, o->tid, o->cpu, o->time);
 	}
 	write_records(w);
 	for (size_t i = 0; i < n_pauses; i++)
@@ -755,10 +863,18 @@ int main(int argc, char **argv)
 		swapped = swapped || strcmp(argv[i], "swapped") == 0;
 		cycles = cycles || strcmp(argv[i], "cycles") == 0;
 		synced = synced || strcmp(argv[i], "synced") == 0;
+		overflow = overflow || strcmp(argv[i], "overflow") == 0;
+		overfull = overfull || strcmp(argv[i], "overfull") == 0;
+		unswitched = unswitched || strcmp(argv[i], "unswitched") == 0;
+		unsettled = unsettled || strcmp(argv[i], "unsettled") == 0;
+		recent = recent || strcmp(argv[i], "recent") == 0;
+		attached = attached || strcmp(argv[i], "attached") == 0;
+		started = started || strcmp(argv[i], "started") == 0;
 		long_run = long_run || strcmp(argv[i], "long") == 0;
 	}
 	begin(argv[1]);
-	starts = rounds / 2 + 60;
+	off = attached;
+	starts = attached ? ATTACHED : rounds / 2 + 60;
 	for (unsigned i = 0; i <= rounds; i++) {
 		struct cpu *c = earliest();
 
@@ -798,7 +914,7 @@ int main(int argc, char **argv)
 			if (stopped)
 				pauses[n_pauses++].to = time;
 			for (int k = 0; k < CPUS; k++) {
-				cpus[k].time = time;
+				cpus[k].time = cpus[k].in = time;
 				if (!cpus[k].thread)
 					continue;
 				/* By the records, it may have executed something. */

@@ -23,8 +23,8 @@ struct aux_slice {
 	uint64_t from, to; /* positions among all bytes ever written: [from, to) */
 	uint64_t flags;
 	uint64_t begun, ended; /* ns; begun: 0 if no record says so */
-	uint32_t pid, tid; /* that ran at its end */
-	uint32_t started;  /* thread that ran when it began, if `begun` is set */
+	uint32_t pid, tid;     /* that ran at its end */
+	uint32_t started;      /* thread that ran when it began, if `begun` is set */
 };
 
 struct aux_buffer {
