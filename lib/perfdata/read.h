@@ -52,7 +52,7 @@ struct pd_run {
 /* Whose trace a slice of a CPU's buffer holds; its AUX record names the thread that ran when the slice ended. */
 enum pd_slices {
 	PD_SLICES_UNKNOWN,
-	PD_SLICES_OF_THREADS, /* that thread's only */
+	PD_SLICES_OF_THREADS, /* that thread's, or also those of threads with the same inherited events */
 	PD_SLICES_OF_CPUS,    /* of all threads that ran on the CPU */
 };
 
