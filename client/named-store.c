@@ -334,13 +334,19 @@ void named_store_print_times(FILE *to, const struct store *s)
 
 	if (first > last)
 		return;
+	if (clock && strcmp(clock, "counter") == 0) {
+		fprintf(to,
+			"from tick %ju of the trace's counter, for %ju ticks: their length is unknown, and they are "
+			"printed as ns\n",
+			(uintmax_t)first, (uintmax_t)(last - first));
+		return;
+	}
 	if (store_realtime(s, first))
 		fprintf(to, "from %s", format_time_exact(store_realtime(s, first)));
 	else
 		fprintf(to, "from %ju ns%s", (uintmax_t)first,
 			!clock                          ? ""
 			: strcmp(clock, "perf") == 0    ? " of the perf clock"
-			: strcmp(clock, "counter") == 0 ? " of the trace's counter"
 			: strcmp(clock, "virtual") == 0 ? " of the emulator's virtual clock"
 							: " of CLOCK_MONOTONIC");
 	fprintf(to, ", for %s", format_duration(last - first));

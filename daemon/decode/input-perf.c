@@ -79,9 +79,17 @@ static void find_clock(struct input *in)
 				      (clock ? strcmp(clock, "perf") != 0 : is_from_csightd(c) && !c->clock.known));
 }
 
-static uint64_t context_time(const struct perf_input *p, const struct engine_context *context)
+enum { CONFIGR_TS = 1 << 11 };
+
+/* Before the first timestamp of a trace that has some, the last mapping counts. */
+static uint64_t context_time(const struct perf_input *p, const struct stream *stream,
+			     const struct engine_context *context)
 {
-	return p->input.has_clock && context->has_time ? input_time(&p->input, context->time) : IMAGE_ANY_TIME;
+	bool known = stream->config.protocol == PROTOCOL_ETMV4 || stream->config.protocol == PROTOCOL_ETE;
+
+	if (p->input.has_clock && context->has_time)
+		return input_time(&p->input, context->time);
+	return known && !(stream->config.configr & CONFIGR_TS) ? IMAGE_ANY_TIME : UINT64_MAX;
 }
 
 /* Addresses with the top bit set belong to the kernel, in every process; its mappings have process ID -1. */
@@ -108,7 +116,7 @@ static uint32_t pid_of(struct perf_input *p, const struct stream *stream, const 
 	uint32_t tid;
 
 	if (!stream_thread_id(stream, context, &tid))
-		return stream->of_threads ? stream->pid : scheduled_pid(p, stream, context_time(p, context));
+		return stream->of_threads ? stream->pid : scheduled_pid(p, stream, context_time(p, stream, context));
 	if (!p->has_ctxid || p->ctxid != tid) {
 		p->has_ctxid = true;
 		p->ctxid = tid;
@@ -124,14 +132,14 @@ static size_t perf_code(struct input *in, const struct stream *stream, const str
 	struct perf_input *p = (struct perf_input *)in;
 
 	return image_read(in->images, is_kernel(address) ? KERNEL_PID : pid_of(p, stream, context), address,
-			  context_time(p, context), ret, size);
+			  context_time(p, stream, context), ret, size);
 }
 
 static uint64_t perf_version(struct input *in, const struct stream *stream, const struct engine_context *context)
 {
 	struct perf_input *p = (struct perf_input *)in;
 
-	return image_version(in->images, pid_of(p, stream, context), context_time(p, context));
+	return image_version(in->images, pid_of(p, stream, context), context_time(p, stream, context));
 }
 
 static bool perf_where(struct input *in, const struct stream *stream, const struct engine_context *context,
@@ -140,7 +148,7 @@ static bool perf_where(struct input *in, const struct stream *stream, const stru
 	struct perf_input *p = (struct perf_input *)in;
 
 	return image_locate(in->images, is_kernel(address) ? KERNEL_PID : pid_of(p, stream, context), address,
-			    context_time(p, context), ret_file, ret_offset);
+			    context_time(p, stream, context), ret_file, ret_offset);
 }
 
 static ssize_t perf_read(struct input *in, const struct pd_piece *piece, uint64_t at, void *ret, size_t size)
@@ -312,13 +320,13 @@ static int find_ids(void *user, const struct stream *stream, bool ret[TRACE_IDS]
  */
 static void set_attribution(const struct input *in, struct stream *s)
 {
-	enum { CONTEXTS = 3 << 6, STAMPS = 1 << 11 };
+	enum { CONTEXTS = 3 << 6 };
 	bool known = s->config.protocol == PROTOCOL_ETMV4 || s->config.protocol == PROTOCOL_ETE;
 	bool switches = in->has_clock && schedule_has_switches(in->schedule);
 
 	if (s->cpu == UINT32_MAX || !known)
 		return;
-	s->by_context = s->config.configr & CONTEXTS && (s->config.configr & STAMPS || switches);
+	s->by_context = s->config.configr & CONTEXTS && (s->config.configr & CONFIGR_TS || switches);
 	s->by_switches = !s->by_context && s->of_threads && switches;
 }
 

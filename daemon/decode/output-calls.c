@@ -101,7 +101,7 @@ static uint64_t thread_end_time(const struct calls_output *c, uint32_t tid)
 	if (thread && json_get_u64(thread, "until", &end) == 0 && end)
 		return end;
 	/* The time of the snapshot is usable only if the store uses its clock, which is not that of perf. */
-	if (job->snapshot && (!c->input->clock || c->has_shift))
+	if (job->snapshot && (c->has_shift || (c->input->has_clock && !c->input->clock)))
 		json_get_u64(job->snapshot, "monotonic", &end);
 	return end;
 }
