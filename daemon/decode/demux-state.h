@@ -66,7 +66,7 @@ struct demux {
 	 */
 	uint64_t whole_since;
 	uint64_t fails_since; /* time at which the first event of a thread failed */
-	uint64_t unordered;   /* number of emitted stretches whose order is uncertain */
+	uint64_t unordered;   /* number of stretches whose order is uncertain */
 	uint64_t left_out;    /* stretches of threads beyond TRACKS_MAX */
 	uint64_t bytes_done, bytes_total;
 };

@@ -330,7 +330,7 @@ static void set_attribution(const struct input *in, struct stream *s)
 	s->by_switches = !s->by_context && s->of_threads && switches;
 }
 
-/* csightd records whether a buffer is shared; an AUX slice of one that is not shared holds only the target's thread. */
+/* csightd records whether a buffer is shared; one that is not shared holds only threads of the target. */
 static enum pd_slices slices_of(const struct input *in)
 {
 	if (in->shown)

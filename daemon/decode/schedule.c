@@ -167,15 +167,19 @@ static void add_record(struct schedule *sched, const struct pd_run *run, size_t 
  * A start of tracing shows which thread runs, if the next switch there does, too. Earlier versions recorded the thread
  * that ran when tracing ended.
  */
-static bool is_confirmed(const struct schedule *sched, size_t i)
+static void confirm_starts(struct schedule *sched)
 {
-	const struct schedule_span *s = &sched->spans[i];
-	size_t next = i + 1;
+	const struct schedule_span *next = NULL; /* that is no start */
 
-	while (next < sched->n_spans && sched->spans[next].start)
-		next++;
-	return s->tid && s->tid != UINT32_MAX &&
-	       (next == sched->n_spans || sched->spans[next].cpu != s->cpu || sched->spans[next].tid == s->tid);
+	for (size_t i = sched->n_spans; i-- > 0;) {
+		struct schedule_span *s = &sched->spans[i];
+
+		if (s->start)
+			s->known =
+			    s->tid && s->tid != UINT32_MAX && (!next || next->cpu != s->cpu || next->tid == s->tid);
+		else
+			next = s;
+	}
 }
 
 /* Removes starts that show nothing, and switches to a thread that a start has shown before. */
@@ -183,12 +187,13 @@ static void settle_starts(struct schedule *sched)
 {
 	size_t n = 0;
 
+	confirm_starts(sched);
 	for (size_t i = 0; i < sched->n_spans; i++) {
 		const struct schedule_span *s = &sched->spans[i], *before = n ? &sched->spans[n - 1] : NULL;
 		bool repeats = before && s->known && before->known && s->cpu == before->cpu && s->tid == before->tid &&
 			       (s->start || before->start);
 
-		if (!repeats && (!s->start || is_confirmed(sched, i)))
+		if (!repeats && (!s->start || s->known))
 			sched->spans[n++] = *s;
 	}
 	sched->n_spans = n;
