@@ -99,45 +99,6 @@ static uint64_t first_time(const uint64_t *times, size_t n, uint64_t from)
 	return low < n ? times[low] : UINT64_MAX;
 }
 
-/*
- * Finds the intervals from a switch out to the next switch in of the same thread, or to the end of the trace. Not those
- * in which records were lost, since the thread may have run.
- */
-static int find_pauses(struct schedule *sched, const struct pd_contents *c)
-{
-	const struct pd_run **list = calloc(c->n_runs + 1, sizeof(*list));
-	_cleanup_free_ uint64_t *losses = calloc(c->n_runs + 1, sizeof(*losses));
-	size_t n = 0, n_losses = 0;
-
-	sched->pauses = calloc(c->n_runs + 1, sizeof(*sched->pauses));
-	if (!list || !losses || !sched->pauses) {
-		free((void *)list);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < c->n_runs; i++)
-		if (c->runs[i].kind <= PD_RUN_PREEMPTED)
-			list[n++] = &c->runs[i];
-		else if (c->runs[i].kind == PD_RUN_LOST)
-			losses[n_losses++] = c->runs[i].time;
-	sched->has_switches = n > 0;
-	if (n)
-		qsort((void *)list, n, sizeof(*list), compare_runs);
-	if (n_losses)
-		qsort(losses, n_losses, sizeof(*losses), compare_times);
-	for (size_t i = 0; i < n; i++) {
-		const struct pd_run *out = list[i],
-				    *next = i + 1 < n && list[i + 1]->tid == out->tid ? list[i + 1] : NULL;
-		uint64_t until = next ? next->time : UINT64_MAX - 1;
-
-		if (out->kind != PD_RUN_IN && (!next || next->kind == PD_RUN_IN) &&
-		    first_time(losses, n_losses, out->time) > until)
-			sched->pauses[sched->n_pauses++] =
-			    (struct thread_pause){ out->tid, { out->time, until, out->kind == PD_RUN_PREEMPTED } };
-	}
-	free((void *)list);
-	return 0;
-}
-
 /* Returns the end of a span; UINT64_MAX if it is the last one of its CPU. */
 static uint64_t span_end(const struct schedule *sched, size_t i)
 {
@@ -222,6 +183,87 @@ static int mark_lost(struct schedule *sched, const struct pd_contents *c)
 	return 0;
 }
 
+/* An interval of time in which records of some CPU were lost. */
+struct lost_interval {
+	uint64_t from, to;
+	uint64_t latest; /* end of those up to this one */
+};
+
+static int compare_intervals(const void *left, const void *right)
+{
+	const struct lost_interval *a = left, *b = right;
+
+	return (a->from > b->from) - (a->from < b->from);
+}
+
+/* Lists the intervals of all CPUs by their beginning. */
+static struct lost_interval *list_lost(const struct schedule *sched, size_t *ret_n)
+{
+	struct lost_interval *list = calloc(sched->n_spans + 1, sizeof(*list));
+	size_t n = 0;
+
+	for (size_t i = 0; list && i < sched->n_spans; i++)
+		if (sched->spans[i].lost)
+			list[n++] = (struct lost_interval){ sched->spans[i].time, span_end(sched, i), 0 };
+	if (n)
+		qsort(list, n, sizeof(*list), compare_intervals);
+	for (size_t i = 0; i < n; i++)
+		list[i].latest = MAX(list[i].to, i ? list[i - 1].latest : 0);
+	*ret_n = n;
+	return list;
+}
+
+/* True if one of the intervals overlaps this one. */
+static bool any_overlaps(const struct lost_interval *list, size_t n, uint64_t from, uint64_t to)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (list[middle].from <= to)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && list[low - 1].latest >= from;
+}
+
+/*
+ * Finds the intervals from a switch out to the next switch in of the same thread, or to the end of the trace. Not those
+ * in which records of some CPU were lost, since the thread may have run there.
+ */
+static int find_pauses(struct schedule *sched, const struct pd_contents *c)
+{
+	const struct pd_run **list = calloc(c->n_runs + 1, sizeof(*list));
+	size_t n = 0, n_lost = 0;
+	_cleanup_free_ struct lost_interval *lost = list_lost(sched, &n_lost);
+
+	sched->pauses = calloc(c->n_runs + 1, sizeof(*sched->pauses));
+	if (!list || !lost || !sched->pauses) {
+		free((void *)list);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < c->n_runs; i++)
+		if (c->runs[i].kind <= PD_RUN_PREEMPTED)
+			list[n++] = &c->runs[i];
+	sched->has_switches = n > 0;
+	if (n)
+		qsort((void *)list, n, sizeof(*list), compare_runs);
+	for (size_t i = 0; i < n; i++) {
+		const struct pd_run *out = list[i],
+				    *next = i + 1 < n && list[i + 1]->tid == out->tid ? list[i + 1] : NULL;
+		uint64_t until = next ? next->time : UINT64_MAX - 1;
+
+		if (out->kind != PD_RUN_IN && (!next || next->kind == PD_RUN_IN) &&
+		    !any_overlaps(lost, n_lost, out->time, until))
+			sched->pauses[sched->n_pauses++] =
+			    (struct thread_pause){ out->tid, { out->time, until, out->kind == PD_RUN_PREEMPTED } };
+	}
+	free((void *)list);
+	return 0;
+}
+
 int schedule_new(const struct pd_contents *c, struct schedule **ret)
 {
 	struct schedule *sched = calloc(1, sizeof(*sched));
@@ -231,7 +273,7 @@ int schedule_new(const struct pd_contents *c, struct schedule **ret)
 	sched->spans = calloc(c->n_runs + 1, sizeof(*sched->spans));
 	sched->starts = calloc(c->n_runs + 1, sizeof(*sched->starts));
 	sched->task_events = calloc(c->n_tasks + 1, sizeof(*sched->task_events));
-	if (!sched->spans || !sched->starts || !sched->task_events || find_pauses(sched, c) < 0) {
+	if (!sched->spans || !sched->starts || !sched->task_events) {
 		schedule_free(sched);
 		return -ENOMEM;
 	}
@@ -241,7 +283,7 @@ int schedule_new(const struct pd_contents *c, struct schedule **ret)
 	sort_spans(sched->spans, sched->n_spans);
 	sort_spans(sched->starts, sched->n_starts);
 	settle_starts(sched);
-	if (mark_lost(sched, c) < 0) {
+	if (mark_lost(sched, c) < 0 || find_pauses(sched, c) < 0) {
 		schedule_free(sched);
 		return -ENOMEM;
 	}
