@@ -12,7 +12,7 @@
 #define PERF_RECORD_AUX_OUTPUT_HW_ID 21
 #endif
 
-enum { FRAME_SIZE = 16, TRACE_ID_MAX = 0x6f, HW_ID_MAJOR_SHIFT = 60 };
+enum { FRAME_SIZE = 16, TRACE_ID_MAX = 0x6f, HW_ID_MAJOR_SHIFT = 60, RECORD_MAX = 256 };
 
 void aux_init(struct aux_buffer *a, uint32_t cpu, uint64_t size, uint8_t trace_id)
 {
@@ -257,8 +257,12 @@ void aux_fold_all(struct aux_buffer *a, const uint8_t *records, size_t size)
 
 void aux_drain(struct aux_buffer *a, struct buf *scratch)
 {
+	bool full;
+
 	if (!a->ring.page)
 		return;
+	/* The kernel reports lost records only with the next record, which may come late. */
+	full = a->ring.data_size - perf_ring_filled(&a->ring) < RECORD_MAX;
 	buf_clear(scratch);
 	if (perf_ring_read(&a->ring, scratch) < 0) {
 		a->strange = true;
@@ -269,6 +273,8 @@ void aux_drain(struct aux_buffer *a, struct buf *scratch)
 	perf_ring_release(&a->ring);
 	if (!buf_error(scratch))
 		aux_fold_all(a, scratch->data, scratch->size);
+	if (full)
+		aux_note_lost(a, 1);
 	buf_clear(scratch);
 }
 
