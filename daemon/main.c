@@ -401,7 +401,9 @@ static int start_jobs(struct daemon *d)
 
 static int start_tails(struct daemon *d)
 {
-	struct tail_list_options options = { .base = d->base, .queue = d->record_queue, .ledger = d->ledger };
+	struct tail_list_options options = {
+		.base = d->base, .queue = d->record_queue, .capture_queue = d->capture_queue, .ledger = d->ledger
+	};
 
 	return tail_list_new(&options, &d->tails);
 }

@@ -372,8 +372,48 @@ void methods_end_recording(struct daemon *d, struct call *c, struct methods_subj
 struct tail_call {
 	struct call *call;
 	struct tail *tail;
-	int fd; /* the reader's end of its socket */
+	int fd;          /* the reader's end of its socket */
+	const char *why; /* it is refused, or NULL */
 };
+
+static void refuse_tail(struct target *t, struct tail_call *tc, enum wire_error error, const char *why)
+{
+	failure_process(tc->call, error, t->pid, why);
+	tail_free(tc->tail);
+	close(tc->fd);
+	free(tc);
+}
+
+/* Returns why an armed target cannot be followed, or NULL. */
+static const char *not_live(const struct target *t)
+{
+	const struct capture_source *source = t->ring.source;
+
+	return source->ops->not_live ? source->ops->not_live(source) : NULL;
+}
+
+static void refuse_live(struct target *t, struct tail_call *tc)
+{
+	struct reason why;
+
+	reason_set(&why, 0, "tail: %s", tc->why);
+	refuse_tail(t, tc, WIRE_OPTION_REFUSED, why.text);
+}
+
+static void on_not_live_disarmed(struct target *t, int rc, void *data)
+{
+	refuse_live(t, data);
+}
+
+static void follow(struct target *t, struct tail_call *tc)
+{
+	const struct audit_object on = object_of_process(t->pid, t);
+
+	audit_done(&tc->call->by, AUDIT_FOLLOW, &on);
+	tail_begin(tc->tail, tc->call->by.uid);
+	call_reply_fd(tc->call, json_object_new_object(), tc->fd);
+	free(tc);
+}
 
 static void on_tail_armed(struct target *t, int rc, void *data)
 {
@@ -383,19 +423,16 @@ static void on_tail_armed(struct target *t, int rc, void *data)
 
 	if (rc == 0)
 		audit_done(&tc->call->by, AUDIT_ARM, &on);
-	/* A process that has ended has left its history. */
-	if (rc == 0 || rc == -ESRCH) {
-		audit_done(&tc->call->by, AUDIT_FOLLOW, &on);
-		tail_begin(tc->tail, tc->call->by.uid);
-		call_reply_fd(tc->call, json_object_new_object(), tc->fd);
+	tc->why = rc == 0 ? not_live(t) : NULL;
+	if (tc->why) {
+		target_disarm(t, on_not_live_disarmed, tc);
+	} else if (rc == 0 || rc == -ESRCH) {
+		/* A process that has ended has left its history. */
+		follow(t, tc);
 	} else {
 		target_trouble(t, &trouble);
-		failure_process(tc->call, WIRE_CANNOT_TRACE, t->pid,
-				trouble.size ? (const char *)trouble.data : strerror(-rc));
-		tail_free(tc->tail);
-		close(tc->fd);
+		refuse_tail(t, tc, WIRE_CANNOT_TRACE, trouble.size ? (const char *)trouble.data : strerror(-rc));
 	}
-	free(tc);
 }
 
 static void begin_tail(struct daemon *d, struct call *c, struct methods_subject *s, uint64_t max_time)
@@ -416,14 +453,13 @@ static void begin_tail(struct daemon *d, struct call *c, struct methods_subject 
 	tc->call = c;
 	if (s->target->ring.state == RING_DISARMED) {
 		target_arm(s->target, on_tail_armed, tc);
-	} else {
-		const struct audit_object on = object_of(s);
-
-		audit_done(&c->by, AUDIT_FOLLOW, &on);
-		tail_begin(tc->tail, c->by.uid);
-		call_reply_fd(c, json_object_new_object(), tc->fd);
-		free(tc);
+		return;
 	}
+	tc->why = not_live(s->target);
+	if (tc->why)
+		refuse_live(s->target, tc);
+	else
+		follow(s->target, tc);
 }
 
 void methods_tail(struct daemon *d, struct call *c, struct methods_subject *s)
@@ -437,11 +473,5 @@ void methods_tail(struct daemon *d, struct call *c, struct methods_subject *s)
 	}
 	if (!must_be_target(d, c, s, &(struct capture_options){ 0 }))
 		return;
-	if (s->target->ring.source->ops->drains_rings) {
-		target_remove_unarmed(s->target);
-		failure_process(c, WIRE_OPTION_REFUSED, s->pid,
-				"tail: only programs under the emulated trace unit can be followed while they run");
-		return;
-	}
 	begin_tail(d, c, s, max_time);
 }

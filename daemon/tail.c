@@ -15,6 +15,7 @@
 
 enum {
 	STEP = 512 << 10,      /* bytes of trace that are drained at once, at most */
+	FLUSH_MS = 500,        /* after this time, also a little is drained of rings */
 	SOCKET_SIZE = 1 << 20, /* wanted; the kernel may give less */
 	MEMORY = 4 << 20,      /* a step, its records, which may take twice as much, the socket, and the threads */
 	LOOK_MS = 100,         /* how often the target is looked at while the socket is full */
@@ -33,11 +34,13 @@ struct tail {
 	struct target *target;
 	uid_t reader;
 	struct charge request, memory;
-	uint64_t max_time, begun_ns, ended_ns;
+	uint64_t max_time, begun_ns, ended_ns, flushed_ns;
 	struct work drain, write;
 	struct event *timer, *writable, *closed;
 	bool begun, working;
-	int fd; /* csightd's end of the socket */
+	bool of_rings; /* whose trace units are stopped for each step */
+	bool in_round; /* a part of a round has been written */
+	int fd;        /* csightd's end of the socket */
 	struct drain_pace pace;
 	struct capture_positions positions;
 	struct capture_drain size; /* of the step */
@@ -68,13 +71,17 @@ static uid_t owner_of(const struct tail *t)
 	return ledger_owner(t->list->o.ledger, t->target->owner);
 }
 
+static struct capture_source *source_of(const struct tail *t)
+{
+	return t->target->ring.source;
+}
+
 static void run_drain(struct work *w)
 {
 	struct tail *t = container_of(w, struct tail, drain);
-	struct capture_source *source = t->target->ring.source;
 	uint64_t began = now_ns(CLOCK_THREAD_CPUTIME_ID);
 
-	t->rc = source->ops->drain(source, &t->positions, &t->size, &t->copy);
+	t->rc = source_of(t)->ops->drain(source_of(t), &t->positions, &t->size, &t->copy);
 	t->cost_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - began;
 }
 
@@ -104,6 +111,9 @@ static void run_write(struct work *w)
 
 	if (rc == 0 && t->copy)
 		rc = trace_file_append(t->file, t->copy);
+	t->in_round = t->of_rings && !t->size.round;
+	if (rc == 0 && t->size.round)
+		trace_file_end_round(t->file, t->size.round);
 	if (rc == 0 && t->copy)
 		rc = trace_file_take(t->file, &t->out);
 	t->copy = capture_copy_free(t->copy);
@@ -136,6 +146,8 @@ static enum tail_end find_end(const struct tail *t, uint64_t now)
 
 static void finish(struct tail *t)
 {
+	if (source_of(t)->ops->recorded)
+		source_of(t)->ops->recorded(source_of(t), false);
 	log_info("the tail of process %d ended after %llu bytes: %s", (int)t->target->pid, (unsigned long long)t->bytes,
 		 t->end == TAIL_FAILED && t->rc < 0 ? strerror(-t->rc) : ends[t->end]);
 	t->begun = false;
@@ -151,9 +163,14 @@ static bool ends_at_once(const struct tail *t, uint64_t now)
 
 static void begin_drain(struct tail *t)
 {
-	t->size = (struct capture_drain){ .most = STEP, .live = true, .ended = t->end == TAIL_TARGET };
+	bool due = t->size.more || t->end || now_ns(CLOCK_MONOTONIC) - t->flushed_ns >= FLUSH_MS * 1000000ull;
+
+	t->size = (struct capture_drain){ .most = STEP,
+					  .least = t->of_rings && !due ? DRAIN_PACE_AT : 0,
+					  .live = true,
+					  .ended = t->end == TAIL_TARGET };
 	t->working = true;
-	workqueue_submit_for(t->list->o.queue, &t->drain, owner_of(t));
+	workqueue_submit_for(t->of_rings ? t->list->o.capture_queue : t->list->o.queue, &t->drain, owner_of(t));
 }
 
 /* Begins the next step, or waits for it or for the socket. Perhaps frees the tail. */
@@ -222,11 +239,14 @@ static void drain_ran(struct work *w)
 		return;
 	}
 	t->drained = t->size.ended && !t->size.more;
+	if (t->size.flushed)
+		t->flushed_ns = now_ns(CLOCK_MONOTONIC);
 	/* What was drained may be the trace of another user. */
 	if (target_check_user(t->target) < 0) {
 		set_end(t, TAIL_USER);
 		t->end = TAIL_USER;
-	} else if (!t->file || t->copy->n_threads || t->copy->log) {
+	} else if (t->of_rings ? t->copy->n_rings || (t->in_round && t->size.round)
+			       : !t->file || t->copy->n_threads || t->copy->log) {
 		begin_write(t);
 		return;
 	}
@@ -318,6 +338,9 @@ void tail_begin(struct tail *t, uid_t reader)
 	t->reader = reader;
 	t->begun = true;
 	t->begun_ns = now_ns(CLOCK_MONOTONIC);
+	t->of_rings = source_of(t)->ops->drains_rings;
+	if (source_of(t)->ops->recorded)
+		source_of(t)->ops->recorded(source_of(t), true);
 	if (t->list->stopping)
 		set_end(t, TAIL_DAEMON);
 	else if (event_add(t->closed, NULL) < 0)

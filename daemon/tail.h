@@ -28,7 +28,7 @@ struct tail_list;
 
 struct tail_list_options {
 	struct event_base *base;
-	struct workqueue *queue; /* of the recorder */
+	struct workqueue *queue, *capture_queue; /* of the recorder, and of the capture thread */
 	struct ledger *ledger;
 };
 

@@ -11,12 +11,16 @@
 #include "daemon/snapshot.h"
 #include "daemon/trace-file.h"
 #include "lib/base/array.h"
+#include "lib/base/hash.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
 #include "lib/perfdata/write.h"
 
 /* What a recording takes in memory until its end is bounded: 32 bytes for each slice, in the index and the sums. */
 enum { THREADS_MAX = 1 << 16, SLICES_MAX = 1 << 20, SLICE_MEMORY = 32, RECORDS_MAX = 1 << 22 };
+
+/* Mappings that a live file remembers; beyond them it writes all of them once more. */
+enum { WRITTEN_MAX = 1 << 14 };
 
 /* Beside the thread of a recording. */
 struct thread_mark {
@@ -41,6 +45,7 @@ struct trace_file {
 	struct thread_mark *marks; /* of threads */
 	size_t marks_room;
 	uint32_t n_indices;
+	struct hash written; /* of a live one of rings: mappings that it has, by the hash of their records */
 };
 
 static void write_records(struct pd_writer *w, const struct capture_copy *c)
@@ -363,11 +368,35 @@ static int append_thread(struct trace_file *f, const struct capture_thread *t, u
 	return 0;
 }
 
+/* Removes the mappings that the file has from a log that always has all. */
+static int drop_written(struct trace_file *f, struct code_log *log)
+{
+	size_t n = 0;
+
+	if (f->written.n > WRITTEN_MAX)
+		hash_clear(&f->written);
+	for (size_t i = 0; i < log->n_maps; i++) {
+		const struct code_map *m = &log->maps[i];
+		uint32_t *unused;
+		int rc = hash_find(&f->written, hash_bytes(&m->record, sizeof(m->record)),
+				   hash_bytes(m->path, strlen(m->path)), &unused);
+
+		if (rc < 0)
+			return rc;
+		if (rc == 1)
+			log->maps[n++] = *m;
+	}
+	log->n_maps = n;
+	return 0;
+}
+
 static int append_log(struct trace_file *f, const struct capture_copy *c)
 {
 	struct code_log log = { 0 };
 	int rc = code_log_read(c->log, c->log_size, &log);
 
+	if (rc == 0 && f->of_rings)
+		rc = drop_written(f, &log);
 	if (rc == 0)
 		write_log(f->pd, f->pid, &log);
 	code_log_done(&log);
@@ -415,6 +444,11 @@ int trace_file_append(struct trace_file *f, const struct capture_copy *c)
 	for (size_t n = 0; n < c->n_threads && rc == 0 && !f->of_rings; n++)
 		rc = append_thread(f, &c->threads[n], c->monotonic);
 	return rc < 0 ? rc : pd_write_error(f->pd);
+}
+
+void trace_file_end_round(struct trace_file *f, uint64_t time)
+{
+	pd_write_round(f->pd, time);
 }
 
 /* Describes threads as they were when their recording ended, which have run on since. */
@@ -489,6 +523,7 @@ struct trace_file *trace_file_free(struct trace_file *f)
 	free(f->threads);
 	free(f->marks);
 	free(f->of_slot);
+	hash_done(&f->written);
 	free(f);
 	return NULL;
 }

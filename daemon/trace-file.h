@@ -5,7 +5,9 @@
  * length without bytes. On one thread at a time.
  *
  * A live one goes to a pipe in the order in which it is appended: names and mappings, then the trace that needs them,
- * and PERF_RECORD_EXIT of each thread behind its last trace. It takes memory for the present threads alone.
+ * and PERF_RECORD_EXIT of each thread behind its last trace. It takes memory for the present threads alone. That of
+ * rings is decoded in rounds, each of which ends with PERF_RECORD_FINISHED_ROUND and a time, up to which it has all
+ * trace; other records in it may be later.
  */
 #ifndef CSIGHT_DAEMON_TRACE_FILE_H
 #define CSIGHT_DAEMON_TRACE_FILE_H
@@ -32,6 +34,9 @@ int trace_file_begin(int dir, const struct target *t, const char *exe, const str
 
 /* The same of a live one, of a target that is not renamed. */
 int trace_file_begin_live(const struct target *t, const struct capture_copy *c, struct trace_file **ret);
+
+/* Ends a round of a live one of rings: the trace up to this time. */
+void trace_file_end_round(struct trace_file *f, uint64_t time);
 
 /* Moves what has been appended to a live file to the end of *ret. */
 int trace_file_take(struct trace_file *f, struct buf *ret);

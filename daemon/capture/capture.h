@@ -220,6 +220,7 @@ struct capture_records {
 	uint64_t switches; /* number of switches, of all that ever were */
 	uint64_t switched; /* time of the newest of these */
 	uint64_t flushed;  /* CLOCK_MONOTONIC, when the sinks were last emptied into the rings; 0: never */
+	uint64_t round;    /* a live drain copies what was in the rings at this time, in several steps; 0: a new one */
 	double rate;       /* parts of the ring that fills first, in a ns */
 };
 
@@ -243,6 +244,7 @@ struct capture_drain {
 	bool ended; /* of one that is live: the process has ended, and the streams of its threads are completed */
 	/* Results: */
 	double fullest; /* part of a ring that was to be drained */
+	uint64_t round; /* of rings, live: all trace up to this time has been copied, of all CPUs; 0: not yet */
 	bool flushed;   /* of rings: all that there was in the sinks has been looked at */
 	bool more;      /* there was more */
 };
@@ -329,7 +331,9 @@ struct capture_ops {
 	 */
 	int (*drain)(struct capture_source *s, struct capture_positions *positions, struct capture_drain *drain,
 		     struct capture_copy **ret);
-	bool drains_rings; /* and not streams of threads, which alone can be live */
+	bool drains_rings; /* and not streams of threads */
+	/* Returns why a source that is armed has no live drain, or NULL. May be NULL: all have one. */
+	const char *(*not_live)(const struct capture_source *s);
 	/* A recording begins, or has been saved: until then, what describes its trace is kept. May be NULL. */
 	void (*recorded)(struct capture_source *s, bool begins);
 	/*

@@ -12,14 +12,40 @@ static enum element_reason reason_of(enum pd_loss_kind kind)
 	return reasons[kind];
 }
 
-/* True if trace is lost that may be of the thread of a stretch. A slice of several threads has the number of one. */
-static bool may_have_lost(const struct demux *d, const struct feed *f, uint64_t since, uint64_t until,
+/* A thread, and how its stretches are recognized. */
+struct who {
+	uint32_t tid;   /* UINT32_MAX: any */
+	bool by_slice;  /* each slice holds one thread */
+	bool exchanged; /* threads exchange the events that they inherited */
+};
+
+static struct who who_of(const struct feed *f, uint32_t tid)
+{
+	return (struct who){ tid, demux_is_slice(f), f->stream->by_context || f->stream->by_switches };
+}
+
+/* True if an event of the thread has been off since an earlier round. */
+static bool is_off(const struct demux *d, const struct who *who, uint64_t since, enum pd_loss_kind *ret)
+{
+	const struct open_loss *list = (const struct open_loss *)d->off.data;
+
+	for (size_t i = 0; i < d->off.size / sizeof(*list); i++)
+		if ((!who->by_slice || who->tid == UINT32_MAX || list[i].tid == who->tid) && since < list[i].until) {
+			*ret = PD_LOSS_TRUNCATED;
+			return true;
+		}
+	return false;
+}
+
+/* True if trace is lost that may be of the thread. A slice of several threads has the number of one. */
+static bool may_have_lost(const struct demux *d, const struct who *who, uint64_t since, uint64_t until,
 			  enum pd_loss_kind *ret)
 {
-	bool lost = demux_is_slice(f) && f->has_tid ? pd_lost_between(d->input->contents, f->tid, since, until, ret)
-						    : pd_lost_anywhere(d->input->contents, since, until, ret);
+	const struct pd_contents *c = d->input->contents;
+	bool lost = who->by_slice && who->tid != UINT32_MAX ? pd_lost_between(c, who->tid, since, until, ret)
+							    : pd_lost_anywhere(c, since, until, ret);
 
-	return lost || since < d->whole_since;
+	return lost || since < d->whole_since || is_off(d, who, since, ret);
 }
 
 /*
@@ -27,40 +53,50 @@ static bool may_have_lost(const struct demux *d, const struct feed *f, uint64_t 
  * switches. Threads that inherited the same events exchange them: after a failure the one that is off may be that of
  * any thread, so that a run without a stretch may be untraced.
  */
-static bool ran_unseen(const struct demux *d, const struct feed *f, uint64_t since, uint64_t until)
+static bool ran_unseen(const struct demux *d, const struct who *who, uint64_t since, uint64_t until)
 {
-	bool exchanged = f->stream->by_context || f->stream->by_switches;
-	uint64_t fails_since = exchanged ? d->fails_since : UINT64_MAX;
+	uint64_t fails_since = who->exchanged ? d->fails_since : UINT64_MAX;
 	enum pd_loss_kind kind;
 	struct schedule_pause pause;
 
-	for (bool first = true; f->has_tid && schedule_pause(d->input->schedule, f->tid, since, until, &pause);
+	for (bool first = true;
+	     who->tid != UINT32_MAX && schedule_pause(d->input->schedule, who->tid, since, until, &pause);
 	     first = false, since = pause.to)
-		if (may_have_lost(d, f, since, pause.from, &kind) || (!first && pause.from > fails_since))
+		if (may_have_lost(d, who, since, pause.from, &kind) || (!first && pause.from > fails_since))
 			return true;
-	return may_have_lost(d, f, since, until, &kind);
+	return may_have_lost(d, who, since, until, &kind);
 }
 
-/*
- * True if the thread may have executed what is lost, or of unknown owner, since its last stretch; on any CPU, unless
- * each slice holds one thread.
- */
-static bool lost_since(const struct demux *d, const struct feed *f, const struct track *t, const struct element_unit *u,
-		       enum element_reason *ret)
+/* Timestamps are rounded down: within a tick, a thread does not come from another CPU. */
+static uint64_t tick_of(const struct demux *d)
+{
+	return d->input->clock ? d->input->clock->mult >> d->input->clock->shift : 0;
+}
+
+/* True if the thread may have executed what is lost, or of unknown owner, in an interval since its last stretch. */
+static bool lost_in(const struct demux *d, const struct who *who, const struct track *t, uint64_t since, uint64_t until,
+		    enum element_reason *ret)
 {
 	enum pd_loss_kind kind = PD_LOSS_OVERWRITTEN;
-	const uint64_t tick = d->input->clock ? d->input->clock->mult >> d->input->clock->shift : 0;
-	/* Timestamps are rounded down: within a tick, a thread does not come from another CPU. */
-	bool by_piece = demux_is_slice(f) || !d->input->has_clock;
-	uint64_t since = by_piece ? t->piece->origin.time : t->since + tick;
-	uint64_t until = by_piece ? u->piece->origin.time : u->has_at ? u->at : u->hi;
-	bool lost = may_have_lost(d, f, since, until, &kind);
+	bool lost = may_have_lost(d, who, since, until, &kind);
 
 	*ret = reason_of(lost ? kind : PD_LOSS_TRUNCATED);
-	if ((lost || until > d->fails_since) && ran_unseen(d, f, since, until))
+	if ((lost || until > d->fails_since) && ran_unseen(d, who, since, until))
 		return true;
 	*ret = REASON_INIT;
 	return t->unseen && t->since <= t->unseen;
+}
+
+/* The same since its last stretch, up to this one; on any CPU, unless each slice holds one thread. */
+static bool lost_since(const struct demux *d, const struct feed *f, const struct track *t, const struct element_unit *u,
+		       enum element_reason *ret)
+{
+	const struct who who = who_of(f, f->has_tid ? f->tid : UINT32_MAX);
+	bool by_piece = demux_is_slice(f) || !d->input->has_clock;
+	uint64_t since = by_piece ? t->piece->origin.time : t->since + tick_of(d);
+	uint64_t until = by_piece ? u->piece->origin.time : u->has_at ? u->at : u->hi;
+
+	return lost_in(d, &who, t, since, until, ret);
 }
 
 /* True if the thread cannot have run elsewhere since its last stretch, as this one comes next on the same CPU. */
@@ -92,7 +128,7 @@ static bool was_full(const struct pd_piece *p)
 	return p->flags & PD_AUX_OVERWRITE && p->size >= PAGE && (p->size & (p->size - 1)) == 0;
 }
 
-bool demux_loss_none(const struct demux *d, const struct feed *f, const struct track *t, const struct element_unit *u,
+static bool is_whole(const struct demux *d, const struct feed *f, const struct track *t, const struct element_unit *u,
 		     enum element_reason *ret_why)
 {
 	const struct pd_piece *before = t->piece, *here = u->piece;
@@ -109,11 +145,22 @@ bool demux_loss_none(const struct demux *d, const struct feed *f, const struct t
 	*ret_why = REASON_INIT;
 	if (f->stream->of_threads)
 		return (t->after_exception || t->in_kernel) && !u->late;
-	*ret_why = was_full(here) ? REASON_OVERWRITTEN : REASON_PAUSED;
+	*ret_why = REASON_PAUSED;
 	if (pd_lost_anywhere(d->input->contents, before->origin.time, f->time, &kind))
 		*ret_why = reason_of(kind);
 	/* AUX slices of two CPUs that were recorded during the same time. */
 	return d->input->has_clock && f->time < before->origin.time;
+}
+
+bool demux_loss_none(const struct demux *d, const struct feed *f, const struct track *t, const struct element_unit *u,
+		     enum element_reason *ret_why)
+{
+	bool whole = is_whole(d, f, t, u, ret_why);
+
+	/* A full sink has lost more than what ran while it was stopped to be read. */
+	if (!whole && *ret_why == REASON_PAUSED && was_full(u->piece))
+		*ret_why = REASON_OVERWRITTEN;
+	return whole;
 }
 
 void demux_loss_of_slice(struct demux *d, const struct feed *f, const struct element_unit *u)
@@ -151,7 +198,7 @@ void demux_loss_of_stretch(struct demux *d, struct feed *f, const struct element
 	if (lo >= f->unknown.from && hi <= f->unknown.to && tid == f->unknown.tid)
 		return;
 	f->unknown = (struct schedule_run){ tid, lo, hi };
-	if (!f->has_tid && d->input->has_clock && schedule_has_switches(d->input->schedule))
+	if (!f->has_tid && d->by_records)
 		for (; schedule_next(d->input->schedule, f->stream->source_cpu, lo, hi, &at, &run); listed = true)
 			lose_until(d, run.tid, MIN(hi, run.to));
 	if (!listed)
@@ -167,7 +214,7 @@ static uint64_t unknown_until(const struct demux *d, const struct feed *f, uint3
 	uint64_t until = 0;
 	size_t at = 0;
 
-	if (u->tid != UINT32_MAX || !d->input->has_clock || !schedule_has_switches(d->input->schedule))
+	if (u->tid != UINT32_MAX || !d->by_records)
 		return u->tid == UINT32_MAX || u->tid == tid ? u->to : 0;
 	for (; schedule_next(d->input->schedule, f->stream->source_cpu, u->from, u->to, &at, &run); listed = true)
 		if (run.tid == tid || run.tid == UINT32_MAX)
@@ -215,14 +262,114 @@ static uint64_t whole_since(const struct stream *s)
 	return of_cpu && has_wrapped(s) ? s->pieces[0].origin.time : 0;
 }
 
+/*
+ * In a later round: if the trace of a CPU does not follow that of the rounds before, returns when its first slice
+ * ended; any thread may have run there before. 0: it follows.
+ */
+static uint64_t follows_since(const struct demux *d, const struct stream *s)
+{
+	const struct pd_piece *first = s->n_pieces && s->cpu != UINT32_MAX ? &s->pieces[0] : NULL;
+	const uint32_t *end = first ? hash_get(&d->ends, s->cpu, 0) : NULL;
+
+	return first && (uint32_t)first->offset != (end ? *end : 0) ? first->origin.time : 0;
+}
+
+/* An event that was off records again from the next slice of its thread on that CPU on. */
+static void find_ends_of_losses(struct demux *d)
+{
+	const struct pd_contents *c = d->input->contents;
+	struct open_loss *list = (struct open_loss *)d->off.data;
+
+	for (size_t i = 0; i < d->off.size / sizeof(*list); i++)
+		for (size_t k = 0; k < c->n_pieces && list[i].until == UINT64_MAX; k++)
+			if (c->pieces[k].origin.tid == list[i].tid && c->pieces[k].origin.cpu == list[i].cpu)
+				list[i].until = c->pieces[k].origin.time;
+}
+
 void demux_loss_init(struct demux *d)
 {
 	const struct pd_contents *c = d->input->contents;
 
-	d->fails_since = UINT64_MAX;
 	for (size_t i = 0; i < c->n_losses; i++)
 		if (c->losses[i].kind == PD_LOSS_TRUNCATED)
 			d->fails_since = MIN(d->fails_since, c->losses[i].from);
 	for (size_t i = 0; i < d->n_feeds; i++)
-		d->whole_since = MAX(d->whole_since, whole_since(d->feeds[i].stream));
+		d->whole_since = MAX(d->whole_since, d->rounds ? follows_since(d, d->feeds[i].stream)
+							       : whole_since(d->feeds[i].stream));
+	find_ends_of_losses(d);
+}
+
+/* Adds the events that are off at the end of the round, and removes those that are not. */
+static int carry_losses(struct demux *d)
+{
+	const struct pd_contents *c = d->input->contents;
+	struct open_loss *list = (struct open_loss *)d->off.data;
+	size_t n = d->off.size / sizeof(*list), kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (list[i].until == UINT64_MAX)
+			list[kept++] = list[i];
+	d->off.size = kept * sizeof(*list);
+	for (size_t i = 0; i < c->n_losses; i++) {
+		const struct pd_loss *l = &c->losses[i];
+		const struct open_loss loss = { l->tid, l->cpu, UINT64_MAX };
+
+		if (l->kind == PD_LOSS_TRUNCATED && l->tid != UINT32_MAX && l->to == UINT64_MAX)
+			buf_add(&d->off, &loss, sizeof(loss));
+	}
+	return buf_error(&d->off);
+}
+
+/* Notes where the trace of each CPU ends. */
+static int note_ends(struct demux *d)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < d->n_feeds && rc >= 0; i++) {
+		const struct stream *s = d->feeds[i].stream;
+		const struct pd_piece *last = s->n_pieces ? &s->pieces[s->n_pieces - 1] : NULL;
+		uint32_t *end;
+
+		rc = last ? hash_find(&d->ends, s->cpu, 0, &end) : 0;
+		if (rc >= 0 && last)
+			*end = (uint32_t)(last->offset + last->size + last->lost);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* Determines whether anything is missing behind the last stretch of a thread. */
+static bool is_cut_off(const struct demux *d, const struct track *t, uint64_t until, enum element_reason *ret)
+{
+	/* Without any trace in the round, at least as much is missing as for a thread of unknown slices. */
+	const struct who who = t->feed      ? who_of(t->feed, t->stream.tid)
+			       : d->n_feeds ? who_of(&d->feeds[0], t->stream.tid)
+					    : (struct who){ t->stream.tid, false, true };
+	uint64_t since = who.by_slice || !d->input->has_clock ? t->piece->origin.time : t->since + tick_of(d);
+
+	return lost_in(d, &who, t, since, MAX(since, until), ret) || is_cut(t->piece, &t->before, ret);
+}
+
+int demux_loss_end_round(struct demux *d, uint64_t until)
+{
+	struct track *t;
+	int rc;
+
+	TAILQ_FOREACH (t, &d->open, link) {
+		enum element_reason why;
+
+		if (!t->piece)
+			continue;
+		if (!t->gap && is_cut_off(d, t, until, &why)) {
+			t->gap = true;
+			t->why = why;
+		}
+		t->before = (struct pd_piece){ .tid = t->piece->tid, .cpu = t->piece->cpu, .origin = t->piece->origin };
+		t->before.origin.time = until;
+		t->piece = &t->before;
+		t->feed = NULL;
+		t->since = MAX(t->since, until);
+		t->unseen = 0;
+	}
+	rc = note_ends(d);
+	return rc < 0 ? rc : carry_losses(d);
 }

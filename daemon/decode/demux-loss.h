@@ -32,4 +32,10 @@ void demux_loss_of_stretch(struct demux *d, struct feed *f, const struct element
 /* The same for a thread whose track begins: stretches that were left out before may be later than its first one. */
 void demux_loss_before_thread(const struct demux *d, struct track *t);
 
+/*
+ * At the end of a round: what is missing behind the last stretch of each thread is determined now, since the records of
+ * the next round do not show it.
+ */
+int demux_loss_end_round(struct demux *d, uint64_t until);
+
 #endif

@@ -80,7 +80,7 @@ void demux_place_stretch(struct demux *d, struct feed *f, const struct element_u
 	 * is the slice's end, which may be later than what follows.
 	 */
 	f->unordered = !u->has_at && u->code && f->has_tid && d->n_feeds > 1 && !is_ordered(d, f, u);
-	f->certain = f->has_tid && !(f->unordered && d->input->has_clock && schedule_has_switches(d->input->schedule));
+	f->certain = f->has_tid && !(f->unordered && d->by_records);
 	early = !u->n || !f->certain || (u->piece->lost && hi == u->piece->origin.time);
 	f->since = lo;
 	f->time = u->has_at || hi == UINT64_MAX || early ? lo : hi;

@@ -15,14 +15,17 @@ struct track {
 	struct stream stream;
 	struct decode_stats stats;
 	const struct pd_piece *piece; /* of the last stretch; NULL: none yet */
-	const struct feed *feed;      /* of the last stretch */
+	struct pd_piece before;       /* if that was in an earlier round, *piece: without what has been settled */
+	const struct feed *feed;      /* of the last stretch; NULL: of an earlier round */
 	uint64_t since;               /* of the last stretch: it began no earlier */
+	uint64_t latest;              /* the same, also after the round */
 	uint64_t unseen;              /* up to this time, it may have executed what is not in the track */
 	bool in_kernel;               /* the last range was there */
 	bool after_exception;         /* no instruction has been executed since the last exception */
 	bool stopped; /* the trace stopped while the thread was in the kernel, and began in another one */
-	bool gap;     /* elements have been left out since the last stretch */
-	bool again;   /* the thread had an earlier track, which end_oldest() ended */
+	bool gap;     /* elements have been left out since the last stretch, for this reason: */
+	enum element_reason why;
+	bool again; /* the thread had an earlier track, which end_oldest() ended */
 	bool ended;
 	TAILQ_ENTRY(track) link; /* in struct demux.open */
 };
@@ -48,8 +51,17 @@ struct feed {
 	uint64_t read;               /* bytes of the stream that bytes_done includes */
 };
 
+/* An event that is off since an earlier round, of a thread on a CPU: until its next slice there, if there is one. */
+struct open_loss {
+	uint32_t tid, cpu;
+	uint64_t until; /* UINT64_MAX: it is off in all of this round */
+};
+
 struct demux {
-	struct input *input;
+	struct input *input; /* of the round */
+	bool follows;        /* there may be several rounds */
+	uint64_t rounds;     /* number of those that have ended */
+	bool by_records;     /* records of switches order what was executed */
 	struct outputs *outputs;
 	struct decode_stats *stats;
 	struct feed *feeds;
@@ -66,10 +78,15 @@ struct demux {
 	 */
 	uint64_t whole_since;
 	uint64_t fails_since; /* time at which the first event of a thread failed */
+	struct hash ends;     /* by CPU: where its trace of the rounds before ended, modulo 2^32 */
+	struct buf off;       /* of struct open_loss */
 	uint64_t unordered;   /* number of stretches whose order is uncertain */
 	uint64_t left_out;    /* stretches of threads beyond TRACKS_MAX */
 	uint64_t bytes_done, bytes_total;
 };
+
+/* The most threads that a recording has at a time which is followed: each has a stack. */
+enum { DEMUX_FOLLOWED_MAX = 256 };
 
 /* True if the thread of a stretch is the one that the AUX record of its slice names. */
 static inline bool demux_is_slice(const struct feed *f)

@@ -39,6 +39,7 @@ static int add_track(struct demux *d, const struct stream *s, struct track **ret
 	t->stream = *s;
 	t->stream.number = d->n_tracks;
 	t->stats.sync = UINT64_MAX;
+	t->why = REASON_INIT;
 	d->tracks[d->n_tracks++] = t;
 	*ret = t;
 	return 0;
@@ -71,7 +72,7 @@ static int add_thread(struct demux *d, const struct feed *f, uint32_t tid, const
 {
 	struct stream s = *f->stream;
 	uint32_t *number;
-	int rc = d->n_open == THREADS_OPEN ? end_oldest(d) : 0;
+	int rc = d->n_open == (d->follows ? DEMUX_FOLLOWED_MAX : THREADS_OPEN) ? end_oldest(d) : 0;
 
 	if (rc < 0)
 		return rc;
@@ -119,7 +120,7 @@ static int find_cpu_track(struct demux *d, struct feed *f, struct track **ret)
 	struct stream s = *f->stream;
 	int rc = 0;
 
-	if (!f->cpu_track && d->n_tracks < TRACKS_MAX + d->n_feeds) {
+	if (!f->cpu_track && !d->follows && d->n_tracks < TRACKS_MAX + d->n_feeds) {
 		s.cpu = s.source_cpu != UINT32_MAX ? s.source_cpu : s.cpu;
 		rc = add_track(d, &s, &f->cpu_track);
 	}
@@ -139,10 +140,11 @@ static int begin_stretch(struct demux *d, const struct feed *f, struct track *t,
 	enum element_reason why = t->again && !t->piece ? REASON_LOST : REASON_INIT;
 	bool gap = !t->piece || t->gap || !demux_loss_none(d, f, t, u, &why) || f->unordered;
 
-	lost.reason = why;
+	lost.reason = t->gap ? t->why : why;
 	t->gap = false;
+	t->why = REASON_INIT;
 	t->piece = u->piece;
-	t->since = f->since;
+	t->since = t->latest = f->since;
 	t->feed = f;
 	if (u->gap && !gap) {
 		lost.reason = u->gap_reason;
@@ -259,7 +261,8 @@ static int consume_stretch(struct demux *d, struct feed *f, const struct element
 	if (rc == 0 && f->track && f->track->in_kernel && (!u || begins_trace(f, u)))
 		f->track->stopped = true;
 	f->placed = false;
-	job_progress(d->input->job, d->bytes_done, d->bytes_total);
+	if (!d->follows)
+		job_progress(d->input->job, d->bytes_done, d->bytes_total);
 	return rc;
 }
 
@@ -298,7 +301,8 @@ static int open_feeds(struct demux *d)
 	unsigned workers = (unsigned)((input_workers(d->input) + s->n - 1) / MAX(s->n, (size_t)1));
 
 	d->feeds = calloc(s->n + 1, sizeof(*d->feeds));
-	d->tracks = calloc(TRACKS_MAX + s->n, sizeof(*d->tracks));
+	if (!d->tracks)
+		d->tracks = calloc(TRACKS_MAX + (d->follows ? 0 : s->n), sizeof(struct track *));
 	if (!d->feeds || !d->tracks)
 		return -ENOMEM;
 	for (; d->n_feeds < s->n; d->n_feeds++) {
@@ -314,7 +318,45 @@ static int open_feeds(struct demux *d)
 	return 0;
 }
 
-static int demux_streams(struct demux *d)
+static void close_feeds(struct demux *d)
+{
+	for (size_t i = 0; i < d->n_feeds; i++) {
+		decode_stats_sum(d->stats, stream_decoder_stats(d->feeds[i].queue->decoder));
+		element_queue_close(d->feeds[i].queue);
+	}
+	free(d->feeds);
+	d->feeds = NULL;
+	d->n_feeds = 0;
+}
+
+/* Removes the tracks that have ended, and what the others have of the input. */
+static int remove_ended(struct demux *d)
+{
+	uint32_t n = 0, *number;
+	int rc = 0;
+
+	hash_clear(&d->threads);
+	for (uint32_t i = 0; i < d->n_tracks; i++) {
+		struct track *t = d->tracks[i];
+
+		if (t->ended) {
+			decode_stats_sum(d->stats, &t->stats);
+			free(t);
+			continue;
+		}
+		rc = rc < 0 ? rc : hash_find(&d->threads, t->stream.tid, 0, &number);
+		if (rc >= 0)
+			*number = n;
+		t->stream.number = n;
+		t->stream.name = "";
+		t->stream.pieces = NULL;
+		d->tracks[n++] = t;
+	}
+	d->n_tracks = n;
+	return rc < 0 ? rc : 0;
+}
+
+static int consume_feeds(struct demux *d)
 {
 	struct feed *f = NULL;
 	const struct element_unit *u = NULL;
@@ -325,10 +367,40 @@ static int demux_streams(struct demux *d)
 		if (rc == 0 && f)
 			rc = consume_stretch(d, f, u);
 	} while (rc == 0 && f);
-	for (uint32_t i = 0; rc == 0 && i < d->n_tracks; i++)
-		if (!d->tracks[i]->ended)
-			rc = end_track(d, d->tracks[i]);
 	return rc;
+}
+
+int demux_round(struct demux *d, struct input *input, uint64_t until)
+{
+	int rc;
+
+	d->input = input;
+	d->by_records = input->has_clock && schedule_has_switches(input->schedule);
+	rc = open_feeds(d);
+	if (rc == 0)
+		rc = consume_feeds(d);
+	if (rc == 0 && d->follows)
+		rc = demux_loss_end_round(d, until);
+	close_feeds(d);
+	d->rounds++;
+	return rc < 0 || !d->follows ? rc : remove_ended(d);
+}
+
+int demux_end_thread(struct demux *d, uint32_t tid, uint64_t time)
+{
+	struct track *t, *next;
+	int rc = 0;
+
+	for (t = TAILQ_FIRST(&d->open); t && rc == 0; t = next) {
+		next = TAILQ_NEXT(t, link);
+		if (tid != UINT32_MAX && (t->stream.tid != tid || t->latest > time))
+			continue;
+		TAILQ_REMOVE(&d->open, t, link);
+		d->n_open--;
+		d->at = d->at == t ? NULL : d->at;
+		rc = end_track(d, t);
+	}
+	return rc < 0 ? rc : remove_ended(d);
 }
 
 static int compare_tracks(const void *left, const void *right)
@@ -351,43 +423,82 @@ static void add_statistics(struct demux *d, json_object *threads)
 		demux_add_thread(threads, &d->tracks[i]->stream, &d->tracks[i]->stats, false);
 		decode_stats_sum(d->stats, &d->tracks[i]->stats);
 	}
-	for (size_t i = 0; i < d->n_feeds; i++)
-		decode_stats_sum(d->stats, stream_decoder_stats(d->feeds[i].queue->decoder));
 }
 
-int demux_run(struct input *input, struct outputs *outputs, struct decode_stats *stats, json_object *threads)
+int demux_new(struct outputs *outputs, struct decode_stats *stats, struct demux **ret)
 {
-	struct demux d = { .input = input, .outputs = outputs, .stats = stats };
-	int rc;
+	struct demux *d = calloc(1, sizeof(*d));
 
-	TAILQ_INIT(&d.open);
-	rc = open_feeds(&d);
-	if (rc == 0)
-		rc = demux_streams(&d);
-	if (rc == 0)
-		add_statistics(&d, threads);
-	if (rc == 0 && d.unordered)
+	if (!d)
+		return -ENOMEM;
+	d->outputs = outputs;
+	d->stats = stats;
+	d->follows = true;
+	d->fails_since = UINT64_MAX;
+	TAILQ_INIT(&d->open);
+	*ret = d;
+	return 0;
+}
+
+struct demux *demux_free(struct demux *d)
+{
+	if (!d)
+		return NULL;
+	for (uint32_t i = 0; i < d->n_tracks; i++)
+		free(d->tracks[i]);
+	free(d->tracks);
+	hash_done(&d->threads);
+	hash_done(&d->ends);
+	buf_done(&d->off);
+	free(d);
+	return NULL;
+}
+
+void demux_warn(const struct demux *d, struct input *input)
+{
+	if (d->unordered)
 		input_warn(
 		    input,
 		    "%llu stretches of trace have no timestamp: their order relative to execution on other CPUs is not "
 		    "certain, %s",
-		    (unsigned long long)d.unordered,
-		    input->has_clock && schedule_has_switches(input->schedule) ? "so that their threads lack them"
-									       : "so that there are gaps before them");
-	if (rc == 0 && d.left_out)
+		    (unsigned long long)d->unordered,
+		    d->by_records ? "so that their threads lack them" : "so that there are gaps before them");
+	if (d->left_out)
 		input_warn(
 		    input,
 		    "more than %d threads ran: those that began last, %llu intervals of execution, are left out; "
 		    "--thread selects one of them",
-		    TRACKS_MAX, (unsigned long long)d.left_out);
-	stats->gaps[GAP_TYPE_LOST] += d.left_out;
-	for (size_t i = 0; i < d.n_feeds; i++)
-		element_queue_close(d.feeds[i].queue);
-	for (uint32_t i = 0; i < d.n_tracks; i++)
-		free(d.tracks[i]);
-	free(d.tracks);
-	hash_done(&d.threads);
-	free(d.feeds);
+		    TRACKS_MAX, (unsigned long long)d->left_out);
+}
+
+/* Ends all tracks, also those of CPUs, in their order. */
+static int end_tracks(struct demux *d)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < d->n_tracks; i++)
+		if (!d->tracks[i]->ended)
+			rc = end_track(d, d->tracks[i]);
+	return rc;
+}
+
+int demux_run(struct input *input, struct outputs *outputs, struct decode_stats *stats, json_object *threads)
+{
+	struct demux *d;
+	int rc = demux_new(outputs, stats, &d);
+
+	if (rc < 0)
+		return rc;
+	d->follows = false;
+	rc = demux_round(d, input, UINT64_MAX);
+	if (rc == 0)
+		rc = end_tracks(d);
+	if (rc == 0)
+		add_statistics(d, threads);
+	if (rc == 0)
+		demux_warn(d, input);
+	stats->gaps[GAP_TYPE_LOST] += d->left_out;
+	demux_free(d);
 	return rc;
 }
 

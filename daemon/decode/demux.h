@@ -26,6 +26,26 @@ bool demux_needed(const struct input *input);
 /* Decodes all streams. Adds the statistics of all to *stats, and an object with those of each thread to threads. */
 int demux_run(struct input *input, struct outputs *outputs, struct decode_stats *stats, json_object *threads);
 
+/*
+ * The same of a recording that is followed, in rounds, each of which is an input of its own: threads go on from one to
+ * the next. There are no streams of CPUs.
+ */
+struct demux;
+int demux_new(struct outputs *outputs, struct decode_stats *stats, struct demux **ret);
+
+/* Decodes a round, the trace of all CPUs up to a time. The input may be closed afterwards. */
+int demux_round(struct demux *d, struct input *input, uint64_t until);
+
+/*
+ * Ends a thread, or with tid UINT32_MAX all of them, between two rounds: if it has executed nothing after a time, since
+ * then another one has its number.
+ */
+int demux_end_thread(struct demux *d, uint32_t tid, uint64_t time);
+
+/* Adds warnings about what was left out. */
+void demux_warn(const struct demux *d, struct input *input);
+struct demux *demux_free(struct demux *d);
+
 /* Adds an object with the identity and the statistics of a stream to threads. */
 void demux_add_thread(json_object *threads, const struct stream *s, const struct decode_stats *stats, bool with_bytes);
 

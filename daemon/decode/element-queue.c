@@ -235,6 +235,7 @@ int element_queue_open(struct input *input, const struct stream *s, unsigned wor
 	if (!q)
 		return -ENOMEM;
 	q->input = input;
+	q->last_end = input->has_clock ? input->begins : 0;
 	rc = stream_decoder_open(input, s, &to, workers, &q->decoder);
 	if (rc < 0) {
 		free(q);

@@ -31,6 +31,7 @@ struct perf_input {
 	uint32_t only_pid;           /* the process with mappings; UINT32_MAX: none, or several */
 	const struct pd_map *kernel; /* mapping of the kernel, or NULL */
 	uint32_t kernel_file;
+	bool is_part; /* of a recording of csightd that is followed; the images are the caller's */
 };
 
 /* True if csightd wrote the file. */
@@ -163,7 +164,11 @@ static int perf_info(struct input *in, bool json, int fd)
 
 static void perf_close(struct input *in)
 {
-	pd_close(((struct perf_input *)in)->file);
+	struct perf_input *p = (struct perf_input *)in;
+
+	if (p->is_part)
+		in->images = NULL;
+	pd_close(p->file);
 }
 
 /*
@@ -331,11 +336,14 @@ static void set_attribution(const struct input *in, struct stream *s)
 }
 
 /* csightd records whether a buffer is shared; one that is not shared holds only threads of the target. */
-static enum pd_slices slices_of(const struct input *in)
+static enum pd_slices slices_of(const struct perf_input *p)
 {
+	const struct input *in = &p->input;
+
 	if (in->shown)
 		return PD_SLICES_OF_CPUS;
-	return in->job->snapshot || is_from_csightd(in->contents) ? PD_SLICES_OF_THREADS : in->contents->slices;
+	return p->is_part || in->job->snapshot || is_from_csightd(in->contents) ? PD_SLICES_OF_THREADS
+										: in->contents->slices;
 }
 
 /* Reads the intervals of the target from the description of a snapshot of a shared sink. */
@@ -372,11 +380,11 @@ static uint32_t only_pid(const struct pd_contents *c)
 	return pid;
 }
 
-static int open_file(struct perf_input *p)
+static int open_file(struct perf_input *p, int fd, uint32_t pid)
 {
 	struct input *in = &p->input;
 	struct pd_problem problem;
-	int rc = pd_open(in->job->input, &p->file, &in->contents, &problem);
+	int rc = pd_open(fd, &p->file, &in->contents, &problem);
 
 	if (rc == -EBADMSG)
 		return reason_set(&in->job->reason, rc, "%s, at byte %llu", problem.cause,
@@ -384,13 +392,13 @@ static int open_file(struct perf_input *p)
 	if (rc < 0)
 		return reason_set(&in->job->reason, rc, "the input: %s", strerror(-rc));
 	find_clock(in);
-	p->only_pid = only_pid(in->contents);
+	p->only_pid = p->is_part ? pid : only_pid(in->contents);
 	in->one_process = p->only_pid != UINT32_MAX;
 	rc = parse_intervals(in);
 	if (rc == 0)
 		rc = schedule_new(in->contents, &in->schedule);
 	if (rc == 0)
-		rc = stream_list_find(in->contents, in->job->only_thread, slices_of(in), &in->streams);
+		rc = stream_list_find(in->contents, in->job->only_thread, slices_of(p), &in->streams);
 	if (rc == 0 && !in->job->info)
 		rc = stream_list_filter(&in->streams, find_ids, p);
 	for (size_t i = 0; rc == 0 && i < in->streams.n; i++)
@@ -398,19 +406,46 @@ static int open_file(struct perf_input *p)
 	return rc;
 }
 
-int input_perf_open(struct decode_job *job, json_object *warnings, struct input **ret)
+static struct perf_input *make_input(struct decode_job *job, json_object *warnings)
 {
 	static const struct input_ops ops = { perf_read, perf_code, perf_version, perf_where, perf_close, perf_info };
 	struct perf_input *p = calloc(1, sizeof(*p));
-	int rc;
 
 	if (!p)
-		return -ENOMEM;
+		return NULL;
 	p->input.ops = &ops;
 	p->input.job = job;
 	p->input.names = IMAGE_NONE;
 	p->input.warnings = warnings;
-	rc = open_file(p);
+	return p;
+}
+
+int input_part_open(struct decode_job *job, const struct input_part *part, json_object *warnings, struct input **ret)
+{
+	struct perf_input *p = make_input(job, warnings);
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	p->is_part = true;
+	p->input.images = part->images;
+	p->input.begins = part->since;
+	rc = open_file(p, part->fd, part->pid);
+	if (rc < 0)
+		input_close(&p->input);
+	else
+		*ret = &p->input;
+	return rc;
+}
+
+int input_perf_open(struct decode_job *job, json_object *warnings, struct input **ret)
+{
+	struct perf_input *p = make_input(job, warnings);
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	rc = open_file(p, job->input, UINT32_MAX);
 	if (rc == 0)
 		rc = image_set_new(&p->input.images);
 	/* A description of the input needs no code. */

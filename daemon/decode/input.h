@@ -50,6 +50,7 @@ struct input {
 	struct buf kernel;                     /* of struct image_mapping: the parts of the kernel's image */
 	const struct pd_clock *clock;          /* converts timestamps to times; NULL: they are used as they are */
 	bool has_clock;                        /* times of timestamps are on the clock of the records */
+	uint64_t begins;                       /* all trace is later, if has_clock; 0: unknown */
 	bool one_process;                      /* only one process has mappings */
 	struct schedule *schedule;             /* NULL: no perf.data */
 	struct intervals *shown;               /* of a shared sink: emit only these; NULL: emit everything */
@@ -71,6 +72,17 @@ int input_perf_open(struct decode_job *job, json_object *warnings, struct input 
 int input_snapshot_open(struct decode_job *job, json_object *warnings, struct input **ret);
 int input_bytes_open(struct decode_job *job, json_object *warnings, struct input **ret);
 int input_store_open(struct decode_job *job, json_object *warnings, struct input **ret);
+
+/* A part of a recording that is followed: one process, whose images and mappings are known. */
+struct input_part {
+	int fd; /* a perf.data that was not finished */
+	struct image_set *images;
+	uint32_t pid;   /* UINT32_MAX: unknown */
+	uint64_t since; /* all trace is later */
+};
+
+/* As input_perf_open(). What is in the part is borrowed. */
+int input_part_open(struct decode_job *job, const struct input_part *part, json_object *warnings, struct input **ret);
 
 struct input *input_close(struct input *in);
 

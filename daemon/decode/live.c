@@ -8,6 +8,8 @@
 #include "daemon/decode/call-lines.h"
 #include "daemon/decode/code-tables.h"
 #include "daemon/decode/decode-stats.h"
+#include "daemon/decode/live-lines.h"
+#include "daemon/decode/live-rounds.h"
 #include "daemon/decode/region-numbers.h"
 #include "lib/perfdata/live.h"
 
@@ -35,6 +37,8 @@ struct live {
 	struct live_thread *threads[THREADS_MAX];
 	size_t n_threads;
 	struct live_thread *current; /* whose slice is being read; NULL: it is skipped */
+	struct live_rounds *rounds;  /* of the trace of CPUs; NULL: it is that of threads */
+	struct outputs outputs;      /* of the rounds */
 	uint64_t slices;
 	uint32_t pid; /* of the first mapping */
 	bool has_pid, mapped;
@@ -227,6 +231,7 @@ static int on_slice(void *user, const struct pd_piece *p)
 	int rc;
 
 	l->current = NULL;
+	l->rounds = live_rounds_free(l->rounds);
 	if (p->cpu != UINT32_MAX || !(p->flags & PD_AUX_RAW))
 		return reason_set(&l->input.job->reason, -EBADMSG, "the trace is not that of single threads");
 	rc = seal(l);
@@ -304,10 +309,35 @@ static int on_exit_record(void *user, const struct pd_task *task)
 	for (size_t i = 0; i < l->n_threads; i++)
 		if (l->threads[i]->tid == task->tid)
 			return end_thread(l, i);
-	return 0;
+	return l->rounds ? live_rounds_add_exit(l->rounds, task) : 0;
 }
 
-static const struct pd_live_sink sink = { on_map, on_exit_record, on_slice, on_bytes, on_end, NULL };
+static int on_raw(void *user, const struct pd_live_raw *raw)
+{
+	struct live *l = user;
+
+	if (l->rounds)
+		return live_rounds_add(l->rounds, raw);
+	return raw->part == PD_LIVE_TRACE
+		   ? reason_set(&l->input.job->reason, -EBADMSG, "the trace of threads is followed by that of CPUs")
+		   : 0;
+}
+
+static int on_round(void *user, uint64_t time)
+{
+	struct live *l = user;
+	int rc = l->rounds ? seal(l) : 0;
+
+	return rc < 0 || !l->rounds ? rc : live_rounds_end(l->rounds, time, l->has_pid ? l->pid : UINT32_MAX);
+}
+
+static const struct pd_live_sink sink = { .map = on_map,
+					  .exit = on_exit_record,
+					  .raw = on_raw,
+					  .round = on_round,
+					  .slice = on_slice,
+					  .bytes = on_bytes,
+					  .end = on_end };
 
 static int parse_options(const struct decode_job *job, struct call_lines_options *ret)
 {
@@ -318,6 +348,24 @@ static int parse_options(const struct decode_job *job, struct call_lines_options
 			     json_get_bool(job->options, "full_names", &ret->full_names) == -EINVAL))
 		return -EBADMSG;
 	return 0;
+}
+
+static int open_rounds(struct live *l)
+{
+	struct live_rounds_options o = { .live = &l->input,
+					 .regions = &l->numbers.regions,
+					 .outputs = &l->outputs,
+					 .stats = &l->stats,
+					 .opened = live_lines_open,
+					 .decoded = live_lines_decoded };
+	int rc = live_lines_new(l->regions, &l->lines, &l->outputs.list[0]);
+
+	if (rc < 0)
+		return rc;
+	l->outputs.job = l->input.job;
+	l->outputs.n = 1;
+	o.user = l->outputs.list[0];
+	return live_rounds_new(&o, &l->rounds);
 }
 
 static int open_live(struct live *l)
@@ -336,7 +384,8 @@ static int open_live(struct live *l)
 	l->tables.input = &l->input;
 	l->input.names = IMAGE_NONE;
 	l->mapped = true;
-	return pd_live_new(&to, &l->reader);
+	rc = open_rounds(l);
+	return rc < 0 ? rc : pd_live_new(&to, &l->reader);
 }
 
 /* Reads the pipe to its end. Lines are written as soon as their bytes have been decoded. */
@@ -364,6 +413,8 @@ static int read_all(struct live *l)
 	}
 	while (rc == 0 && l->n_threads)
 		rc = end_thread(l, 0);
+	if (rc == 0 && l->rounds)
+		rc = live_rounds_finish(l->rounds);
 	return rc == 0 ? call_lines_flush(&l->lines) : rc;
 }
 
@@ -400,6 +451,8 @@ static void live_done(struct live *l)
 {
 	for (size_t i = 0; i < l->n_threads; i++)
 		thread_free(l->threads[i]);
+	live_rounds_free(l->rounds);
+	outputs_done(&l->outputs);
 	pd_live_free(l->reader);
 	region_numbers_done(&l->numbers);
 	region_map_free(l->regions);

@@ -20,7 +20,8 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/intervals.c daemon/decode/intervals.h \
 	daemon/decode/jitdump.c daemon/decode/jitdump.h \
 	daemon/decode/job.c daemon/decode/job.h \
-	daemon/decode/live.c daemon/decode/live.h \
+	daemon/decode/live.c daemon/decode/live.h daemon/decode/live-rounds.c daemon/decode/live-rounds.h \
+	daemon/decode/live-lines.c daemon/decode/live-lines.h \
 	daemon/decode/memory-files.c daemon/decode/memory-files.h \
 	daemon/decode/output-autofdo.c \
 	daemon/decode/output-branches.c \

@@ -212,8 +212,8 @@ struct csight_tail_options {
  * The process is armed first where that is necessary. *ret_fd is a close-on-exec descriptor of a socket, whose reads
  * block; the caller closes it, which ends the tail, or ends it by shutdown(), and reads what was sent before. End of
  * file: the process has ended, was disarmed or has changed its user, the time is over, or csightd ends. What is
- * overwritten because it is not read in time is a gap of known length. -EOPNOTSUPP: the process has no emulated trace
- * unit. options may be NULL.
+ * overwritten because it is not read in time is a gap. -EOPNOTSUPP: the process cannot be followed, as its sink is
+ * shared, or for another reason that csight_error() returns. options may be NULL.
  */
 int csight_tail(struct csight *c, pid_t pid, const struct csight_tail_options *options, int *ret_fd);
 

@@ -17,6 +17,7 @@ struct pd_live {
 	struct pd_aux_record aux;
 	bool has_aux; /* the last record was aux */
 	bool in_slice;
+	bool of_cpu; /* the slice; it includes its padding */
 	uint64_t trace_left, padding_left;
 };
 
@@ -89,6 +90,19 @@ static void clear_lists(struct pd_file *f)
 	f->inherited = 0;
 }
 
+/* Passes on the bytes of the item. */
+static int pass_raw(struct pd_live *l, enum pd_live_part part)
+{
+	const struct pd_file *f = &l->file;
+	const struct pd_aux_record *aux =
+	    f->lists[RECORDS].size ? (const struct pd_aux_record *)f->lists[RECORDS].data : NULL;
+	const struct pd_live_raw raw = { part, l->item.data, l->item.size,
+					 f->lists[RUNS].size ? (const struct pd_run *)f->lists[RUNS].data : NULL,
+					 aux && !aux->size ? &aux->origin : NULL };
+
+	return l->sink.raw(l->sink.user, &raw);
+}
+
 /* Reads the header and the events, all of which are there. */
 static int read_head(struct pd_live *l)
 {
@@ -103,7 +117,9 @@ static int read_head(struct pd_live *l)
 	f->window_size = 0;
 	clear_lists(f);
 	l->begun = true;
-	return rc < 0 ? rc : list_error(f);
+	if (rc == 0)
+		rc = list_error(f);
+	return rc < 0 ? rc : pass_raw(l, PD_LIVE_HEAD);
 }
 
 static struct pd_piece piece_of(const struct pd_aux_record *a, uint32_t index)
@@ -121,7 +137,7 @@ static int on_aux_record(struct pd_live *l, const struct pd_aux_record *a)
 {
 	struct pd_piece gap;
 
-	if (a->flags & PD_AUX_GAP) {
+	if (a->flags & PD_AUX_GAP && a->origin.cpu == UINT32_MAX) {
 		gap = piece_of(a, (uint32_t)(a->flags >> PD_AUX_INDEX_SHIFT) & PD_AUX_INDEX_MASK);
 		gap.size = 0;
 		gap.lost = a->size;
@@ -166,6 +182,12 @@ static int begin_slice(struct pd_live *l, struct reader *body)
 	if (rc < 0)
 		return rc == -EBADMSG ? set_problem(l, "a record is too short for its type") : rc;
 	b = (const struct pd_aux_buffer *)l->file.lists[BUFFERS].data;
+	l->of_cpu = b->cpu != UINT32_MAX;
+	if (l->of_cpu) {
+		l->in_slice = true;
+		l->trace_left = size;
+		return pass_raw(l, PD_LIVE_RECORD);
+	}
 	if (!l->has_aux || a->flags & PD_AUX_OVERWRITE || a->offset != b->offset || a->origin.tid != b->tid ||
 	    a->origin.cpu != b->cpu || size < a->size || size - a->size >= 8)
 		return set_problem(l, "trace does not follow its AUX record");
@@ -174,6 +196,17 @@ static int begin_slice(struct pd_live *l, struct reader *body)
 	l->trace_left = a->size;
 	l->padding_left = size - a->size;
 	return l->sink.slice(l->sink.user, &piece);
+}
+
+/* The record has the time as its body. */
+static int end_round(struct pd_live *l)
+{
+	struct reader r = reader_of(l->item.data, l->item.size);
+	uint64_t time = 0;
+
+	if (rd_skip(&r, RECORD_HEAD) < 0 || rd_u64(&r, &time) < 0)
+		return set_problem(l, "a round has no time");
+	return l->sink.round(l->sink.user, time);
 }
 
 static int read_record(struct pd_live *l)
@@ -203,7 +236,10 @@ static int read_record(struct pd_live *l)
 		l->file.contents.cpus = (const struct pd_cpu *)l->file.lists[CPUS].data;
 		l->file.contents.n_cpus = l->file.lists[CPUS].size / sizeof(struct pd_cpu);
 		if (rc == 0)
-			rc = pass_on(l);
+			rc = pass_raw(l, type == PD_REC_AUXTRACE_INFO || type == PD_REC_TIME_CONV ? PD_LIVE_HEAD
+												  : PD_LIVE_RECORD);
+		if (rc == 0)
+			rc = type == PD_REC_FINISHED_ROUND ? end_round(l) : pass_on(l);
 	}
 	clear_lists(&l->file);
 	return rc;
@@ -257,13 +293,15 @@ static ssize_t push_item(struct pd_live *l, const uint8_t *data, size_t size)
 static ssize_t push_slice(struct pd_live *l, const uint8_t *data, size_t size)
 {
 	size_t used = (size_t)MIN((uint64_t)size, l->trace_left);
-	int rc = used ? l->sink.bytes(l->sink.user, data, used) : 0;
+	int rc = !used       ? 0
+		 : l->of_cpu ? l->sink.raw(l->sink.user, &(struct pd_live_raw){ PD_LIVE_TRACE, data, used, NULL, NULL })
+			     : l->sink.bytes(l->sink.user, data, used);
 
 	l->trace_left -= used;
 	l->at += used;
 	if (rc >= 0 && !l->trace_left) {
 		l->in_slice = false;
-		rc = l->sink.end(l->sink.user);
+		rc = l->of_cpu ? 0 : l->sink.end(l->sink.user);
 	}
 	return rc < 0 ? rc : (ssize_t)used;
 }

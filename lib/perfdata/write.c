@@ -398,10 +398,20 @@ void pd_write_aux(struct pd_writer *w, const struct pd_aux *aux)
 	end_with_id(w, start, EVENT_TRACE, &(struct pd_origin){ aux->pid, aux->tid, aux->cpu, aux->time });
 }
 
+void pd_write_round(struct pd_writer *w, uint64_t time)
+{
+	size_t start = begin_record(w, PD_REC_FINISHED_ROUND, 0);
+
+	/* perf writes none. */
+	if (time)
+		buf_u64(&w->out, time);
+	end_record(w, start);
+}
+
 void pd_write_buffer(struct pd_writer *w, const struct pd_buffer *buffer)
 {
 	if (!w->in_buffers && !w->mixed) {
-		end_record(w, begin_record(w, PD_REC_FINISHED_ROUND, 0));
+		pd_write_round(w, 0);
 		w->in_buffers = true;
 	}
 	end_buffer(w);

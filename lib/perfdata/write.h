@@ -132,6 +132,9 @@ void pd_write_aux(struct pd_writer *w, const struct pd_aux *aux);
 void pd_write_buffer(struct pd_writer *w, const struct pd_buffer *buffer);
 void pd_write_bytes(struct pd_writer *w, const void *data, size_t size);
 
+/* Marks that all trace up to this time has been written, of all buffers; 0: no such time. */
+void pd_write_round(struct pd_writer *w, uint64_t time);
+
 /* Adds the notes of the program, which only csight reads, if size is not 0. */
 void pd_write_notes(struct pd_writer *w, const void *notes, size_t size);
 

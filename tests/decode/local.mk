@@ -29,6 +29,9 @@ TESTS += tests/decode/cage
 check_PROGRAMS += tests/decode/machine
 tests_decode_machine_LDADD = lib/emu/libemuring.la lib/code/libcode.la lib/perfdata/libperfdata.la lib/base/libbase.la
 
+check_PROGRAMS += tests/decode/follow
+tests_decode_follow_LDADD = daemon/decode/libdecode.la
+
 check_PROGRAMS += tests/decode/damage tests/decode/unit-jitdump tests/decode/unit-store-queue
 tests_decode_unit_store_queue_LDADD = daemon/decode/libdecode.la
 tests_decode_unit_jitdump_LDADD = daemon/decode/libdecode.la

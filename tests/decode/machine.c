@@ -5,7 +5,7 @@
  *
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse|timeless] [handed] [wrapped|full|refilled] [failing]
  *                [truncated] [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced] [long]
- *                [overflow] [overfull] [unswitched|unsettled|recent] [attached] [started]
+ *                [overflow] [overfull] [unswitched|unsettled|recent] [attached] [started] [followed]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -42,6 +42,7 @@
  *   recent        private sinks: the first half of the records of context switches is lost
  *   attached      private sinks: tracing begins while the threads run
  *   started       private sinks: records say when each slice began, and in which thread
+ *   followed      stopped; DIR/live is what csight tail would get, with a round for each stop
  *   cycles        the trace units count cycles, of which none are traced
  *
  * DIR/snapshot.json and DIR/trace.perf.data describe process A, DIR/image is its code. DIR/TID.pcs has the addresses
@@ -123,7 +124,7 @@ static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, timeless, handed, wrapped, full, refilled, failing, dropped, off;
-static bool overflow, overfull, unswitched, unsettled, recent, attached, started;
+static bool followed, overflow, overfull, unswitched, unsettled, recent, attached, started;
 static struct buf slice_starts; /* of slices: struct pd_origin */
 static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced, long_run;
 static unsigned rounds = ROUNDS, current_round;
@@ -133,6 +134,13 @@ static struct {
 	uint64_t from, to;
 } pauses[ROUNDS / STOPS];
 static size_t n_pauses;
+/* How much there was of everything when tracing was stopped. */
+struct cut {
+	uint64_t time;
+	size_t records, starts, pauses, slices[CPUS], bytes[CPUS];
+};
+static struct cut cuts[ROUNDS / STOPS + 2];
+static size_t n_cuts;
 static uint64_t drop_at, arena_size;
 static struct buf frames;
 
@@ -580,17 +588,14 @@ static void put_frames(size_t *from)
 	arena_size = frames.size - before;
 }
 
-static void write_records(struct pd_writer *w)
+/* Writes a part of the records of switches. */
+static void write_switches(struct pd_writer *w, size_t from, size_t to)
 {
 	static const uint32_t others[2] = { UINT32_MAX, UINT32_MAX };
 	static const uint64_t one[2] = { 0, 1 };
-	const struct pd_origin *list;
+	const struct pd_origin *list = (const struct pd_origin *)records.data;
 
-	for (uint32_t i = 0; i < CPUS; i++)
-		if (unswitched && cpus[i].unseen)
-			note_loss(UINT32_MAX, i | LOST, cpus[i].time);
-	list = (const struct pd_origin *)records.data;
-	for (size_t i = 0; i < records.size / sizeof(*list); i++) {
+	for (size_t i = from; i < to; i++) {
 		struct pd_origin o = list[i];
 		bool nowhere = o.cpu == NO_CPU, out = !nowhere && o.cpu >> 31, lost = !nowhere && o.cpu & LOST;
 
@@ -603,6 +608,26 @@ static void write_records(struct pd_writer *w)
 		}
 		pd_write_record(w, PD_REC_SWITCH_CPU_WIDE, out ? PD_MISC_SWITCH_OUT : 0, others, sizeof(others), &o);
 	}
+}
+
+static void write_starts(struct pd_writer *w, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++) {
+		const struct pd_origin *o = (const struct pd_origin *)slice_starts.data + i;
+
+		pd_write_itrace_start(w, o->pid, o->tid, o->cpu, o->time);
+	}
+}
+
+static void write_pauses(struct pd_writer *w, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		pd_write_aux(w, &(struct pd_aux){ .offset = pauses[i].from,
+						  .flags = PD_AUX_PARTIAL,
+						  .pid = UINT32_MAX,
+						  .tid = UINT32_MAX,
+						  .cpu = UINT32_MAX,
+						  .time = pauses[i].to });
 }
 
 static void fill_cpus(struct pd_cpu *list)
@@ -629,25 +654,15 @@ static void fill_cpus(struct pd_cpu *list)
 					     1 /* the virtual counter */ } };
 }
 
-static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_frozen)
-{
-	struct pd_cpu list[CPUS];
-	struct pd_session session = {
-		.arch = "aarch64", .pmu_type = 8, .snapshot = true, .cpus = list, .n_cpus = CPUS
-	};
-	char path[4096], image[4096];
-	struct pd_writer *w;
-	int fd, rc;
+/* ns = -5000000 + ticks * 16 */
+static const struct pd_clock clock_of_trace = { true, 10, 16 << 10, (uint64_t)-5000000 };
 
-	fill_cpus(list);
-	/* ns = -5000000 + ticks * 16 */
-	session.clock = (struct pd_clock){ true, 10, 16 << 10, (uint64_t)-5000000 };
-	snprintf(path, sizeof(path), "%s/trace.perf.data", dir);
+/* Writes names and mappings. */
+static void write_program(struct pd_writer *w, const char *dir)
+{
+	char image[4096];
+
 	snprintf(image, sizeof(image), "%s/image", dir);
-	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-	rc = fd < 0 ? -errno : pd_write_begin(fd, &session, &w);
-	if (rc < 0)
-		return rc;
 	pd_write_comm(w, PID_A, PID_A, "machine", true, 1);
 	for (int i = 0; i < THREADS; i += 2)
 		pd_write_comm(w, PID_A, threads[i].tid, "worker", false, 1);
@@ -667,19 +682,129 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 		else if (!i || !drop)
 			pd_write_map(w, &map);
 	}
-	for (size_t i = 0; i < slice_starts.size / sizeof(struct pd_origin); i++) {
-		const struct pd_origin *o = (const struct pd_origin *)slice_starts.data + i;
+}
 
-		pd_write_itrace_start(w, o->pid, o->tid, o->cpu, o->time);
+/* True if the record of the last slice of a CPU was lost. */
+static bool lacks_last(const struct cpu *c)
+{
+	const struct pd_aux *last = c->n_slices ? &c->slices[c->n_slices - 1] : NULL;
+
+	return c->bytes.size != (last ? last->offset + last->size : 0);
+}
+
+/* Of records that were lost up to now, csightd knows by how full the rings are. */
+static void end_records(void)
+{
+	for (uint32_t i = 0; i < CPUS; i++)
+		if ((unswitched && cpus[i].unseen) || (followed && lacks_last(&cpus[i])))
+			note_loss(UINT32_MAX, i | LOST, cpus[i].time);
+}
+
+static void note_cut(void)
+{
+	struct cut *c = &cuts[n_cuts++];
+
+	c->time = cpus[0].time;
+	c->records = records.size / sizeof(struct pd_origin);
+	c->starts = slice_starts.size / sizeof(struct pd_origin);
+	c->pauses = n_pauses;
+	for (unsigned i = 0; i < CPUS; i++) {
+		c->slices[i] = cpus[i].n_slices;
+		c->bytes[i] = cpus[i].bytes.size;
 	}
-	write_records(w);
-	for (size_t i = 0; i < n_pauses; i++)
-		pd_write_aux(w, &(struct pd_aux){ .offset = pauses[i].from,
-						  .flags = PD_AUX_PARTIAL,
-						  .pid = UINT32_MAX,
-						  .tid = UINT32_MAX,
-						  .cpu = UINT32_MAX,
-						  .time = pauses[i].to });
+}
+
+/* Where the trace of a round is sent in several steps, it has also records that are later. */
+static struct cut with_later(size_t i)
+{
+	struct cut c = cuts[i];
+
+	if (i % 3 == 0 && i + 1 < n_cuts) {
+		c.records += (cuts[i + 1].records - c.records) * 2 / 3;
+		c.starts = cuts[i + 1].starts;
+		c.pauses = cuts[i + 1].pauses;
+	}
+	return c;
+}
+
+static void write_round(struct pd_writer *w, size_t i)
+{
+	static const struct cut none;
+	const struct cut *from = i ? &cuts[i - 1] : &none, *to = &cuts[i];
+	const struct cut first = i ? with_later(i - 1) : none, last = with_later(i);
+
+	write_switches(w, first.records, last.records);
+	write_starts(w, first.starts, last.starts);
+	write_pauses(w, first.pauses, last.pauses);
+	for (uint32_t cpu = 0; cpu < CPUS; cpu++) {
+		struct pd_buffer buffer = { .size = to->bytes[cpu] - from->bytes[cpu],
+					    .offset = from->bytes[cpu],
+					    .index = cpu,
+					    .tid = UINT32_MAX,
+					    .cpu = cpu };
+
+		if (!buffer.size)
+			continue;
+		for (size_t k = from->slices[cpu]; k < to->slices[cpu]; k++)
+			pd_write_aux(w, &cpus[cpu].slices[k]);
+		pd_write_buffer(w, &buffer);
+		pd_write_bytes(w, cpus[cpu].bytes.data + buffer.offset, buffer.size);
+	}
+	pd_write_round(w, to->time);
+}
+
+static int write_live(const char *dir)
+{
+	struct pd_cpu list[CPUS];
+	struct pd_session session = {
+		.arch = "aarch64", .pmu_type = 8, .live = true, .cpus = list, .n_cpus = CPUS, .clock = clock_of_trace
+	};
+	struct buf out = { 0 };
+	char path[4096];
+	struct pd_writer *w;
+	int fd, rc;
+
+	fill_cpus(list);
+	snprintf(path, sizeof(path), "%s/live", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	rc = fd < 0 ? -errno : pd_write_begin(-1, &session, &w);
+	if (rc < 0)
+		return rc;
+	write_program(w, dir);
+	for (size_t i = 0; i < n_cuts; i++)
+		write_round(w, i);
+	rc = pd_write_take(w, &out);
+	if (rc == 0)
+		rc = io_write(fd, out.data, out.size);
+	pd_writer_free(w);
+	buf_done(&out);
+	close(fd);
+	return rc;
+}
+
+static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_frozen)
+{
+	struct pd_cpu list[CPUS];
+	struct pd_session session = { .arch = "aarch64",
+				      .pmu_type = 8,
+				      .snapshot = true,
+				      .cpus = list,
+				      .n_cpus = CPUS,
+				      .clock = clock_of_trace };
+	char path[4096];
+	struct pd_writer *w;
+	int fd, rc;
+
+	fill_cpus(list);
+	snprintf(path, sizeof(path), "%s/trace.perf.data", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	rc = fd < 0 ? -errno : pd_write_begin(fd, &session, &w);
+	if (rc < 0)
+		return rc;
+	write_program(w, dir);
+	write_starts(w, 0, slice_starts.size / sizeof(struct pd_origin));
+	write_switches(w, 0, records.size / sizeof(struct pd_origin));
+	write_pauses(w, 0, n_pauses);
 	for (size_t i = 0; i < n_frozen; i++)
 		pd_write_aux(w, &frozen[i]);
 	for (uint32_t i = 0; i < CPUS && !arena; i++)
@@ -870,6 +995,8 @@ int main(int argc, char **argv)
 		recent = recent || strcmp(argv[i], "recent") == 0;
 		attached = attached || strcmp(argv[i], "attached") == 0;
 		started = started || strcmp(argv[i], "started") == 0;
+		followed = followed || strcmp(argv[i], "followed") == 0;
+		stopped = stopped || followed;
 		long_run = long_run || strcmp(argv[i], "long") == 0;
 	}
 	begin(argv[1]);
@@ -884,6 +1011,10 @@ int main(int argc, char **argv)
 		if (i == rounds || (arena && (!wrapped || refilled) && i == rounds / 2) ||
 		    (stopped && i % STOPS == 1)) {
 			freeze();
+			if (i == rounds || followed)
+				end_records();
+			if (followed)
+				note_cut();
 			if (stopped && i < rounds) {
 				pauses[n_pauses].from = cpus[0].time;
 				starts = i + 1 + (unsigned)number(STOPS / 2);
@@ -940,5 +1071,7 @@ int main(int argc, char **argv)
 	if (kernel && write_kernel(argv[1]) < 0)
 		return 1;
 	write_json(argv[1], cpus[0].time + 1);
+	if (followed && write_live(argv[1]) < 0)
+		return 1;
 	return write_trace(argv[1], frozen, n_frozen) < 0;
 }

@@ -12,6 +12,7 @@
 #include "daemon/decode/live.h"
 #include "lib/base/io.h"
 #include "lib/base/util.h"
+#include "lib/perfdata/format.h"
 #include "lib/perfdata/write.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -123,8 +124,57 @@ static void add_recording(uint8_t options, bool own_clock)
 	pd_writer_free(w);
 }
 
+/* A recording of a CPU, in two rounds, between which the thread leaves the CPU. */
+static void add_rounds(uint8_t options)
+{
+	static const uint32_t others[2] = { UINT32_MAX, UINT32_MAX };
+	struct engine_config c = fuzz_etmv4();
+	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { c.configr, c.traceidr, c.idr0, c.idr1, c.idr2, c.idr8, 0xcc } };
+	struct pd_session session = { .arch = "aarch64", .pmu_type = 8, .cpus = &cpu, .n_cpus = 1, .live = true };
+	struct pd_map map = { .pid = FUZZ_PID,
+			      .tid = FUZZ_PID,
+			      .addr = FUZZ_BASE,
+			      .len = 0x1000,
+			      .prot = 5,
+			      .inode = 7,
+			      .path = "/bin/prog",
+			      .time = 10 };
+	uint8_t trace[FUZZ_TRACE_MAX];
+	size_t size = fuzz_trace(trace);
+	_cleanup_buf_ struct buf out = { 0 };
+	struct pd_writer *w;
+
+	session.clock = (struct pd_clock){ true, 10, 16 << 10, 0 };
+	fuzz_require(pd_write_begin(-1, &session, &w) == 0);
+	pd_write_map(w, &map);
+	for (uint64_t round = 0; round < 2; round++) {
+		uint64_t time = 1000 * round;
+		struct pd_origin in = { FUZZ_PID, FUZZ_PID, 0, time + 100 }, out_again = in;
+
+		out_again.time = time + 500;
+		pd_write_record(w, PD_REC_SWITCH_CPU_WIDE, 0, others, sizeof(others), &in);
+		pd_write_record(w, PD_REC_SWITCH_CPU_WIDE, PD_MISC_SWITCH_OUT, others, sizeof(others), &out_again);
+		pd_write_itrace_start(w, FUZZ_PID, FUZZ_PID, 0, time + 100);
+		pd_write_aux(w, &(struct pd_aux){ time + 600, 0, PD_AUX_PARTIAL, UINT32_MAX, UINT32_MAX, UINT32_MAX,
+						  time + 700 });
+		pd_write_aux(w, &(struct pd_aux){ round * size, size, PD_AUX_RAW, FUZZ_PID, FUZZ_PID, 0, time + 500 });
+		pd_write_buffer(
+		    w, &(struct pd_buffer){ .size = size, .offset = round * size, .tid = UINT32_MAX, .cpu = 0 });
+		pd_write_bytes(w, trace, size);
+		pd_write_round(w, time + 650);
+	}
+	pd_write_task(w, &(struct pd_task){ FUZZ_PID, FUZZ_PID, FUZZ_PID + 1, FUZZ_PID, true, 700 });
+	buf_u8(&out, options);
+	fuzz_require(pd_write_take(w, &out) == 0);
+	fuzz_seed(out.data, out.size);
+	pd_writer_free(w);
+}
+
 void fuzz_seeds(void)
 {
+	for (uint8_t i = 0; i < ELEMENTS(start_texts); i++)
+		add_rounds(i);
+
 	for (uint8_t i = 0; i < 2 * ELEMENTS(start_texts); i++)
 		add_recording(i, i % 2);
 }

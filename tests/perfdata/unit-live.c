@@ -52,7 +52,30 @@ static int on_end(void *user)
 	return 0;
 }
 
-static const struct pd_live_sink sink = { on_map, on_task, on_slice, on_bytes, on_end, NULL };
+static int on_raw(void *user, const struct pd_live_raw *raw)
+{
+	if (raw->part == PD_LIVE_TRACE)
+		buf_printf(&events, "%zu bytes of a CPU; ", raw->size);
+	else if (raw->run)
+		buf_printf(&events, "run %u on %u; ", raw->run->tid, raw->run->cpu);
+	else if (raw->empty)
+		buf_printf(&events, "empty %ju; ", (uintmax_t)raw->empty->time);
+	return 0;
+}
+
+static int on_round(void *user, uint64_t time)
+{
+	buf_printf(&events, "round %ju; ", (uintmax_t)time);
+	return 0;
+}
+
+static const struct pd_live_sink sink = { .map = on_map,
+					  .exit = on_task,
+					  .raw = on_raw,
+					  .round = on_round,
+					  .slice = on_slice,
+					  .bytes = on_bytes,
+					  .end = on_end };
 
 static void write_slice(struct pd_writer *w, uint32_t tid, uint64_t offset, const char *bytes)
 {
@@ -111,7 +134,7 @@ static int read_file(const uint8_t *data, size_t n, size_t piece, const char **r
 	if (ret_cause)
 		*ret_cause = rc < 0 ? pd_live_problem(l).cause : pd_live_whole(l) ? NULL : "cut";
 	if (rc == 0 && data == file && n == size)
-		CHECK(pd_live_contents(l)->n_cpus == 1 && pd_live_contents(l)->cpus[0].params[2] == 0x28000ea1);
+		CHECK(pd_live_contents(l)->n_cpus && pd_live_contents(l)->cpus[0].params[2] == 0x28000ea1);
 	pd_live_free(l);
 	buf_u8(&events, 0);
 	return rc;
@@ -123,7 +146,8 @@ static void test_pieces(void)
 	    "map 4000 400000 1000 2000 /bin/p; slice 4000 0 0+3 lost 0: abc; "
 	    "slice 4001 1 0+10 lost 0: 0123456789; "
 	    "map 4000 400000 1000 2000 /lib/a much longer name, so that a record is more than a piece.so; "
-	    "slice 4001 1 10+0 lost 90: slice 4001 1 100+8 lost 0: 12345678; slice 4000 0 3+0 lost 0: ; exit 4001; ";
+	    "slice 4001 1 10+0 lost 90: slice 4001 1 100+8 lost 0: 12345678; empty 7000; slice 4000 0 3+0 lost 0: ; "
+	    "exit 4001; ";
 	const char *cause;
 
 	for (size_t piece = 1; piece <= size; piece += piece < 200 ? 1 : 97) {
@@ -164,7 +188,7 @@ static size_t find_record(uint32_t type)
 
 	memcpy(&data, file + 40, 8);
 	for (at = (size_t)le64toh(data); file[at] != type || file[at + 1];)
-		at += (size_t)(file[at + 6] | file[at + 7] << 8);
+		at += (size_t)(file[at + 6] | file[at + 7] << 8) + (file[at] == PD_REC_AUXTRACE ? file[at + 8] : 0);
 	return at;
 }
 
@@ -208,6 +232,57 @@ static void test_random_damage(void)
 	CHECK(refused > 1000);
 }
 
+/* A recording of two CPUs, in two rounds. */
+static void make_cpu_file(void)
+{
+	static const uint32_t others[2] = { UINT32_MAX, UINT32_MAX };
+	struct pd_cpu cpus[2] = { { PD_MAGIC_ETMV4, 0, 7, { 0x18d1, 0x10, 0x28000ea1, 0x4100f403, 0x488, 0, 0xcc } } };
+	struct pd_session s = { .arch = "aarch64", .pmu_type = 8, .cpus = cpus, .n_cpus = 2, .live = true };
+	struct pd_map map = { .pid = PID, .addr = 0x400000, .len = 0x1000, .offset = 0x2000, .path = "/bin/p" };
+	struct pd_origin in = { PID, PID + 2, 1, 5000 };
+	struct buf out = { 0 };
+	struct pd_writer *w;
+
+	cpus[1] = cpus[0];
+	cpus[1].cpu = 1;
+	CHECK_EQ(pd_write_begin(-1, &s, &w), 0);
+	pd_write_map(w, &map);
+	pd_write_record(w, PD_REC_SWITCH_CPU_WIDE, 0, others, sizeof(others), &in);
+	pd_write_aux(w, &(struct pd_aux){ 0, 5, PD_AUX_RAW, PID, PID + 2, 1, 6000 });
+	pd_write_aux(w, &(struct pd_aux){ 5, 4, PD_AUX_RAW, PID, PID, 1, 6500 });
+	pd_write_buffer(w, &(struct pd_buffer){ .size = 9, .index = 1, .tid = UINT32_MAX, .cpu = 1 });
+	pd_write_bytes(w, "123456789", 9);
+	pd_write_round(w, 7000);
+	pd_write_aux(w, &(struct pd_aux){ 7100, 0, PD_AUX_PARTIAL, UINT32_MAX, UINT32_MAX, UINT32_MAX, 7200 });
+	pd_write_round(w, 8000);
+	CHECK_EQ(pd_write_take(w, &out), 0);
+	memcpy(file, out.data, out.size);
+	size = out.size;
+	buf_done(&out);
+	pd_writer_free(w);
+}
+
+/* The trace of CPUs is passed on as it is; a slice may come in pieces, with the padding behind it. */
+static void test_cpus(void)
+{
+	static const char before[] = "map 4000 400000 1000 2000 /bin/p; run 4002 on 1; ",
+			  after[] = "round 7000; empty 7200; round 8000; ";
+	const char *cause;
+	char want[200];
+
+	snprintf(want, sizeof(want), "%s16 bytes of a CPU; %s", before, after);
+	CHECK_EQ(read_file(file, size, size, &cause), 0);
+	CHECK_STR((const char *)events.data, want);
+	for (size_t piece = 1; piece <= size; piece += 7) {
+		CHECK_EQ(read_file(file, size, piece, &cause), 0);
+		CHECK(!cause && strncmp((const char *)events.data, before, strlen(before)) == 0);
+		CHECK(strcmp((const char *)events.data + events.size - 1 - strlen(after), after) == 0);
+	}
+	file[find_record(PD_REC_FINISHED_ROUND) + 6] = 8;
+	CHECK_EQ(read_file(file, size, size, &cause), -EBADMSG);
+	CHECK_STR(cause, "a round has no time");
+}
+
 int main(void)
 {
 	make_file();
@@ -215,6 +290,9 @@ int main(void)
 	test_cut();
 	test_damage();
 	test_random_damage();
+	make_cpu_file();
+	test_cut();
+	test_cpus();
 	buf_done(&events);
 	return unit_end();
 }

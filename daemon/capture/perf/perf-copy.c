@@ -264,21 +264,34 @@ static int copy_tasks(struct perf_target *s, const struct capture_positions *sin
 	return buf_error(&c->records);
 }
 
-/* Records are read again after the scan: a record that arrived meanwhile invalidates bytes that were read too late. */
+/*
+ * Reads the code of the process. Records are read again after the scan: a record that arrived meanwhile invalidates
+ * bytes that were read too late. Returns false if there is none any more.
+ */
+static bool scan_code(struct perf_target *s)
+{
+	if (!s->process)
+		return false;
+	process_set_shift(s->process, sideband_shift(s->m->sideband));
+	process_scan(&s->process, sideband_now(s->m->sideband));
+	perf_machine_read_records(s->m);
+	if (!s->process)
+		s->unread = -ETIMEDOUT;
+	return s->process;
+}
+
+int perf_copy_mappings(struct perf_target *s, struct buf *ret)
+{
+	return scan_code(s) ? process_write_mappings(s->process, ret) : 0;
+}
+
 static int copy_code(struct perf_target *s, struct capture_copy *c)
 {
 	struct buf log = { 0 };
 	int rc;
 
-	if (!s->process)
+	if (!scan_code(s))
 		return 0;
-	process_set_shift(s->process, sideband_shift(s->m->sideband));
-	process_scan(&s->process, sideband_now(s->m->sideband));
-	perf_machine_read_records(s->m);
-	if (!s->process) {
-		s->unread = -ETIMEDOUT;
-		return 0;
-	}
 	rc = process_write_log(s->process, &log, &c->missing, &c->files, &c->n_files);
 	if (rc == 0)
 		rc = buf_error(&log);

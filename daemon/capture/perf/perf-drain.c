@@ -96,14 +96,14 @@ static uint32_t next_ring(const struct aux_buffer *rings, const struct part *par
 }
 
 /*
- * Chooses what is copied: slices in the order of their ends, while there is room. Of one that is larger than all the
- * room, a part is.
+ * Chooses what is copied: slices in the order of their ends, while there is room, and of a live drain those of its
+ * round. Of one that is larger than all the room, a part is.
  */
 static void choose_parts(const struct perf_target *s, const struct capture_positions *p, struct capture_drain *drain,
 			 struct part *parts)
 {
 	const struct aux_buffer *rings = perf_target_rings(s);
-	uint64_t left = drain->most;
+	uint64_t left = drain->most, until = p->records.round ? p->records.round : UINT64_MAX;
 	uint32_t n;
 
 	for (n = 0; n < p->n; n++) {
@@ -115,6 +115,8 @@ static void choose_parts(const struct perf_target *s, const struct capture_posit
 		const struct aux_slice *slice = &rings[n].slices[parts[n].next];
 		uint64_t size = slice->to - parts[n].to;
 
+		if (slice->ended > until)
+			return;
 		drain->more = size > left;
 		if (drain->more && left < drain->most)
 			return;
@@ -190,6 +192,42 @@ static void add_records(const struct perf_target *s, struct capture_positions *p
 	p->records.time = sideband_now(s->m->sideband);
 }
 
+/* The trace IDs, which may not have been known when the header was written. */
+static void add_ids(const struct perf_target *s, struct capture_copy *c)
+{
+	const struct aux_buffer *rings = perf_target_rings(s);
+
+	for (size_t n = 0; n < perf_target_plan(s)->n_cpus; n++) {
+		struct pd_origin origin = { (uint32_t)s->pid, (uint32_t)s->pid, rings[n].cpu, s->armed_at };
+		const uint64_t id = rings[n].trace_id;
+
+		if (rings[n].has_id)
+			capture_add_record(&c->records, PERF_RECORD_AUX_OUTPUT_HW_ID, 0, &id, sizeof(id), &origin);
+	}
+}
+
+/*
+ * Adds the mappings and the ends of threads. Those that were recorded before are in the copy once more: the program may
+ * have changed the code of one since.
+ */
+static int add_program(struct perf_target *s, struct capture_copy *c)
+{
+	struct buf log = { 0 };
+	int rc = 0;
+
+	add_ids(s, c);
+	thread_table_records(&s->thread_table, &c->records);
+	if (s->process)
+		rc = perf_copy_mappings(s, &log);
+	if (rc < 0) {
+		buf_done(&log);
+		return rc;
+	}
+	c->log_size = log.size;
+	c->log = log.data;
+	return 0;
+}
+
 /* True if what is in the rings may be the trace of another user's program, which the process has executed. */
 static bool is_foreign(const struct perf_target *s)
 {
@@ -217,6 +255,8 @@ static int copy_flushed(struct perf_target *s, struct capture_positions *p, stru
 	if (s->shared && !stops)
 		perf_restore_contexts(m);
 	*ret_full = fullest(s, p);
+	if (drain->live && !p->records.round)
+		p->records.round = sideband_now(m->sideband);
 	rc = is_foreign(s) ? 0 : copy_new(s, p, drain, c);
 	if (stops) {
 		perf_target_start(s);
@@ -242,6 +282,10 @@ static int drain_rings(struct perf_target *s, struct capture_positions *p, struc
 	if (rc < 0)
 		return rc;
 	drain->flushed = true;
+	if (drain->live && !drain->more) {
+		drain->round = p->records.round;
+		p->records.round = 0;
+	}
 	drain->fullest = full;
 	if (p->records.flushed)
 		p->records.rate = MAX(full / (double)(c->monotonic - p->records.flushed), p->records.rate / 2);
@@ -251,7 +295,9 @@ static int drain_rings(struct perf_target *s, struct capture_positions *p, struc
 	add_records(s, p, c);
 	if (s->shared)
 		perf_copy_hide_others(c);
-	return buf_error(&c->records);
+	if (drain->live)
+		rc = add_program(s, c);
+	return rc < 0 ? rc : buf_error(&c->records);
 }
 
 /* The positions move only if all is well. */
@@ -283,6 +329,7 @@ int perf_drain(struct capture_source *source, struct capture_positions *position
 	int rc;
 
 	drain->more = drain->flushed = false;
+	drain->round = 0;
 	if (!s->armed || !perf_target_plan(s))
 		return -ENODATA;
 	c = calloc(1, sizeof(*c));
@@ -292,7 +339,7 @@ int perf_drain(struct capture_source *source, struct capture_positions *position
 		return rc;
 	}
 	c->jitdump.fd = -1;
-	c->log_size = CAPTURE_LOG_ALL;
+	c->log_size = drain->live ? 0 : CAPTURE_LOG_ALL;
 	c->shared = s->shared;
 	now_both(&c->time, &c->monotonic);
 	drain->fullest = MIN(MAX(fullest(s, positions), r->rate * (double)(c->monotonic - r->flushed)), 1.0);
@@ -302,6 +349,19 @@ int perf_drain(struct capture_source *source, struct capture_positions *position
 	else
 		*ret = c;
 	return rc;
+}
+
+const char *perf_not_live(const struct capture_source *source)
+{
+	const struct perf_target *s = perf_target_of((struct capture_source *)source);
+
+	if (s->shared)
+		return "its trace is in a sink that processes share: csight tail needs sinks of its own (--sink)";
+	if (s->options.kernel)
+		return "its execution in the kernel is traced, whose code only a snapshot or a recording has";
+	if (s->options.no_timestamps)
+		return "it is traced without timestamps";
+	return s->options.mode == CAPTURE_MODE_FILL ? "its rings are filled once" : NULL;
 }
 
 static void note_unknown(const struct perf_target *s, const struct capture_positions *p, struct capture_copy *c)
@@ -314,20 +374,6 @@ static void note_unknown(const struct perf_target *s, const struct capture_posit
 					     "the trace of CPU %u was left out: its trace unit was unknown when the "
 					     "recording began",
 					     rings[n].cpu);
-}
-
-/* The trace IDs, which may not have been known when the header was written. */
-static void add_ids(const struct perf_target *s, struct capture_copy *c)
-{
-	const struct aux_buffer *rings = perf_target_rings(s);
-
-	for (size_t n = 0; n < perf_target_plan(s)->n_cpus; n++) {
-		struct pd_origin origin = { (uint32_t)s->pid, (uint32_t)s->pid, rings[n].cpu, s->armed_at };
-		const uint64_t id = rings[n].trace_id;
-
-		if (rings[n].has_id)
-			capture_add_record(&c->records, PERF_RECORD_AUX_OUTPUT_HW_ID, 0, &id, sizeof(id), &origin);
-	}
 }
 
 int perf_drain_last(struct perf_target *s, const struct capture_limits *limits, struct capture_copy *c)

@@ -262,6 +262,9 @@ bool perf_copy_has_registers(const struct perf_target *s, uint32_t cpu);
 int perf_copy_units(const struct perf_target *s, struct capture_copy *c);
 void perf_copy_starts(const struct perf_target *s, struct capture_copy *c);
 
+/* Appends the names and mappings of the process, if it is there, as process_write_mappings() does. */
+int perf_copy_mappings(struct perf_target *s, struct buf *ret);
+
 /*
  * Adds what the decoder cannot see in the slices: when tracing was off, up to that time or later, and lost records at
  * the end of a ring.
@@ -280,6 +283,7 @@ void perf_copy_hide_others(struct capture_copy *c);
 int perf_drain(struct capture_source *source, struct capture_positions *positions, struct capture_drain *drain,
 	       struct capture_copy **ret);
 void perf_drain_recorded(struct capture_source *source, bool begins);
+const char *perf_not_live(const struct capture_source *source);
 
 /* Returns since when what describes the trace of recordings has to be kept; UINT64_MAX: there are none. */
 uint64_t perf_drain_kept(struct perf_target *s);

@@ -672,6 +672,7 @@ const struct capture_ops perf_capture = {
 	.copy = perf_copy,
 	.drain = perf_drain,
 	.drains_rings = true,
+	.not_live = perf_not_live,
 	.recorded = perf_drain_recorded,
 	.threads = perf_threads,
 	.holds = perf_holds,

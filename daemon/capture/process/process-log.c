@@ -67,7 +67,8 @@ static void log_code(struct buf *log, uint64_t time, uint64_t start, uint64_t si
 	buf_zero(log, ALIGN8(size) - size);
 }
 
-static void log_change(struct process_code *p, struct buf *log, const struct code_change *c)
+/* with_code: code that no file has, which is unknown otherwise. */
+static void log_change(struct process_code *p, struct buf *log, const struct code_change *c, bool with_code)
 {
 	struct log_map m = { c->time, c->start, c->end, 0, PROT_READ | PROT_EXEC, anonymous, NULL };
 
@@ -90,11 +91,14 @@ static void log_change(struct process_code *p, struct buf *log, const struct cod
 		log_unknown(log, c->time, c->start, c->end);
 		break;
 	case CHANGE_CODE:
-		log_code(log, c->time, c->start, c->end - c->start, c->bytes);
+		if (with_code)
+			log_code(log, c->time, c->start, c->end - c->start, c->bytes);
+		else
+			log_unknown(log, c->time, c->start, c->end);
 	}
 }
 
-static int write_log(struct process_code *p, struct buf *log)
+static int write_log(struct process_code *p, struct buf *log, bool with_code)
 {
 	_cleanup_free_ struct code_change *changes = NULL;
 	uint64_t until = p->dropped_ns ? p->dropped_ns : UINT64_MAX;
@@ -113,7 +117,7 @@ static int write_log(struct process_code *p, struct buf *log)
 	if (p->cut)
 		log_unknown(log, 0, 0, INT64_MAX);
 	for (size_t i = 0; i < n_changes && changes[i].time < until; i++)
-		log_change(p, log, &changes[i]);
+		log_change(p, log, &changes[i], with_code);
 	/* From the first record on that was dropped, all is unknown. */
 	if (p->dropped_ns)
 		log_unknown(log, p->dropped_ns, 0, INT64_MAX);
@@ -197,13 +201,18 @@ int process_write_log(struct process_code *p, struct buf *ret_log, struct buf *m
 			files[n++] = (struct capture_file){ p->images[i].id, TAKE_FD(p->images[i].fd) };
 			p->images[i].handed = true;
 		}
-	rc = write_log(p, ret_log);
+	rc = write_log(p, ret_log, true);
 	if (rc == 0)
 		rc = report_missing(p, missing);
 	/* The caller owns the descriptors even after an error: the next log will name these files. */
 	*ret_files = files;
 	*ret_n_files = n;
 	return rc;
+}
+
+int process_write_mappings(struct process_code *p, struct buf *ret)
+{
+	return write_log(p, ret, false);
 }
 
 int process_copy_jitdump(const struct process_code *p, struct capture_jitdump *ret)

@@ -95,6 +95,9 @@ void process_confirm(struct process_code *p, uint64_t now_ns);
 int process_write_log(struct process_code *p, struct buf *ret_log, struct buf *missing, struct capture_file **ret_files,
 		      size_t *ret_n_files);
 
+/* Appends the log without the bytes of code that no file has, which is unknown then. */
+int process_write_mappings(struct process_code *p, struct buf *ret);
+
 /* *ret: the program's jitdump, with a descriptor that the caller owns; fd -1: there is none. Negative errno. */
 int process_copy_jitdump(const struct process_code *p, struct capture_jitdump *ret);
 
