@@ -405,12 +405,13 @@ struct pd_file *pd_close(struct pd_file *f)
 /* Returns where byte `at` of a piece is in the file, and how many bytes from there on are in one stretch. */
 static uint64_t locate(const struct pd_file *f, const struct pd_piece *piece, uint64_t at, uint64_t *ret_left)
 {
-	const struct pd_extent *e = (const struct pd_extent *)f->pieces.extents.data + piece->extents;
+	const struct pd_extent *e = (const struct pd_extent *)f->pieces.extents.data;
 	size_t low = 1, high = piece->n_extents;
 
 	*ret_left = piece->size - at;
 	if (!piece->n_extents)
 		return piece->file_offset + at;
+	e += piece->extents;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
