@@ -47,7 +47,7 @@ $(addprefix fuzz/bin/,$(FUZZ)): fuzz/bin/%: fuzz/tests/fuzz/%.o $(fuzz_objects)
 fuzz: $(addprefix fuzz/bin/,$(FUZZ))
 	@set -e; mkdir -p fuzz/found; for name in $(FUZZ); do \
 		mkdir -p fuzz/corpus/$$name; FUZZ_SEEDS=fuzz/corpus/$$name top_srcdir=$(top_srcdir) fuzz/bin/$$name; \
-		case $$name in decode | decoder | opencsd | service) leaks=0 ;; *) leaks=1 ;; esac; \
+		case $$name in decode | decoder | live | opencsd | service) leaks=0 ;; *) leaks=1 ;; esac; \
 		echo "==> $$name"; ASAN_OPTIONS=detect_leaks=$$leaks fuzz/bin/$$name $(FUZZ_RUN) -detect_leaks=$$leaks -max_total_time=$(FUZZ_SECONDS) \
 			-artifact_prefix=fuzz/found/$$name- fuzz/corpus/$$name >fuzz/$$name.log 2>&1 || \
 			{ tail -n 60 fuzz/$$name.log; exit 1; }; \
