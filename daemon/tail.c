@@ -235,6 +235,8 @@ static void drain_ran(struct work *w)
 	if (t->rc < 0) {
 		if (t->end)
 			t->end = TAIL_FAILED;
+		else if (t->rc == -ENODATA)
+			set_end(t, TAIL_DISARMED);
 		go_on(t, false);
 		return;
 	}

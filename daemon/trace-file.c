@@ -19,9 +19,6 @@
 /* What a recording takes in memory until its end is bounded: 32 bytes for each slice, in the index and the sums. */
 enum { THREADS_MAX = 1 << 16, SLICES_MAX = 1 << 20, SLICE_MEMORY = 32, RECORDS_MAX = 1 << 22 };
 
-/* Mappings that a live file remembers; beyond them it writes all of them once more. */
-enum { WRITTEN_MAX = 1 << 14 };
-
 /* Beside the thread of a recording. */
 struct thread_mark {
 	uint32_t index; /* of its buffers */
@@ -368,26 +365,27 @@ static int append_thread(struct trace_file *f, const struct capture_thread *t, u
 	return 0;
 }
 
-/* Removes the mappings that the file has from a log that always has all. */
+/* Removes the mappings that the file has from a log that always has all; those that it no longer has are forgotten. */
 static int drop_written(struct trace_file *f, struct code_log *log)
 {
+	struct hash present = { 0 };
 	size_t n = 0;
+	int rc = 0;
 
-	if (f->written.n > WRITTEN_MAX)
-		hash_clear(&f->written);
-	for (size_t i = 0; i < log->n_maps; i++) {
+	for (size_t i = 0; i < log->n_maps && rc >= 0; i++) {
 		const struct code_map *m = &log->maps[i];
+		uint64_t record = hash_bytes(&m->record, sizeof(m->record)),
+			 path = hash_bytes(m->path, strlen(m->path));
 		uint32_t *unused;
-		int rc = hash_find(&f->written, hash_bytes(&m->record, sizeof(m->record)),
-				   hash_bytes(m->path, strlen(m->path)), &unused);
 
-		if (rc < 0)
-			return rc;
-		if (rc == 1)
+		rc = hash_find(&present, record, path, &unused);
+		if (rc == 1 && !hash_get(&f->written, record, path))
 			log->maps[n++] = *m;
 	}
 	log->n_maps = n;
-	return 0;
+	hash_done(&f->written);
+	f->written = present;
+	return rc < 0 ? rc : 0;
 }
 
 static int append_log(struct trace_file *f, const struct capture_copy *c)

@@ -222,6 +222,8 @@ struct capture_records {
 	uint64_t flushed;  /* CLOCK_MONOTONIC, when the sinks were last emptied into the rings; 0: never */
 	uint64_t round;    /* a live drain copies what was in the rings at this time, in several steps; 0: a new one */
 	double rate;       /* parts of the ring that fills first, in a ns */
+	uint64_t armed;    /* when the source was armed whose rings these are */
+	uint64_t listed;   /* a live drain has had the threads that had begun or ended until then */
 };
 
 /* The positions of all rings. Zeros before the first drain(), which allocates the list; the caller frees it. */

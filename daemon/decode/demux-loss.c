@@ -30,7 +30,9 @@ static bool is_off(const struct demux *d, const struct who *who, uint64_t since,
 	const struct open_loss *list = (const struct open_loss *)d->off.data;
 
 	for (size_t i = 0; i < d->off.size / sizeof(*list); i++)
-		if ((!who->by_slice || who->tid == UINT32_MAX || list[i].tid == who->tid) && since < list[i].until) {
+		if ((!who->by_slice || who->tid == UINT32_MAX || list[i].tid == who->tid ||
+		     list[i].tid == UINT32_MAX) &&
+		    since < list[i].until) {
 			*ret = PD_LOSS_TRUNCATED;
 			return true;
 		}
@@ -59,6 +61,9 @@ static bool ran_unseen(const struct demux *d, const struct who *who, uint64_t si
 	enum pd_loss_kind kind;
 	struct schedule_pause pause;
 
+	/* What ran before the first pause that is known may have been another run. */
+	if (fails_since < until && schedule_lost_between(d->input->schedule, since, until))
+		return true;
 	for (bool first = true;
 	     who->tid != UINT32_MAX && schedule_pause(d->input->schedule, who->tid, since, until, &pause);
 	     first = false, since = pause.to)
@@ -299,9 +304,21 @@ void demux_loss_init(struct demux *d)
 	find_ends_of_losses(d);
 }
 
-/* Adds the events that are off at the end of the round, and removes those that are not. */
+static bool has_off(const struct demux *d, const struct open_loss *loss)
+{
+	const struct open_loss *list = (const struct open_loss *)d->off.data;
+
+	for (size_t i = 0; i < d->off.size / sizeof(*list); i++)
+		if (list[i].cpu == loss->cpu && list[i].tid == loss->tid)
+			return true;
+	return false;
+}
+
+/* Adds the events that are off at the end of the round, and removes those that are not; too many are those of all. */
 static int carry_losses(struct demux *d)
 {
+	enum { OFF_MAX = 4096 };
+	const struct open_loss any = { UINT32_MAX, UINT32_MAX, UINT64_MAX };
 	const struct pd_contents *c = d->input->contents;
 	struct open_loss *list = (struct open_loss *)d->off.data;
 	size_t n = d->off.size / sizeof(*list), kept = 0;
@@ -314,10 +331,25 @@ static int carry_losses(struct demux *d)
 		const struct pd_loss *l = &c->losses[i];
 		const struct open_loss loss = { l->tid, l->cpu, UINT64_MAX };
 
-		if (l->kind == PD_LOSS_TRUNCATED && l->tid != UINT32_MAX && l->to == UINT64_MAX)
+		if (l->kind == PD_LOSS_TRUNCATED && l->tid != UINT32_MAX && l->to == UINT64_MAX && !has_off(d, &loss))
 			buf_add(&d->off, &loss, sizeof(loss));
 	}
+	if (d->off.size > OFF_MAX * sizeof(any)) {
+		buf_clear(&d->off);
+		buf_add(&d->off, &any, sizeof(any));
+	}
 	return buf_error(&d->off);
+}
+
+void demux_loss_end_thread(struct demux *d, uint32_t tid)
+{
+	struct open_loss *list = (struct open_loss *)d->off.data;
+	size_t n = d->off.size / sizeof(*list), kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (list[i].tid != tid)
+			list[kept++] = list[i];
+	d->off.size = kept * sizeof(*list);
 }
 
 /* Notes where the trace of each CPU ends. */

@@ -38,4 +38,7 @@ void demux_loss_before_thread(const struct demux *d, struct track *t);
  */
 int demux_loss_end_round(struct demux *d, uint64_t until);
 
+/* A thread has ended: its events no longer matter, whether they were on or off. */
+void demux_loss_end_thread(struct demux *d, uint32_t tid);
+
 #endif

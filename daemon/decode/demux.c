@@ -375,7 +375,7 @@ int demux_round(struct demux *d, struct input *input, uint64_t until)
 	int rc;
 
 	d->input = input;
-	d->by_records = input->has_clock && schedule_has_switches(input->schedule);
+	d->by_records = input->has_clock && (d->follows || schedule_has_switches(input->schedule));
 	rc = open_feeds(d);
 	if (rc == 0)
 		rc = consume_feeds(d);
@@ -389,6 +389,7 @@ int demux_round(struct demux *d, struct input *input, uint64_t until)
 int demux_end_thread(struct demux *d, uint32_t tid, uint64_t time)
 {
 	struct track *t, *next;
+	bool ended = false;
 	int rc = 0;
 
 	for (t = TAILQ_FIRST(&d->open); t && rc == 0; t = next) {
@@ -398,9 +399,11 @@ int demux_end_thread(struct demux *d, uint32_t tid, uint64_t time)
 		TAILQ_REMOVE(&d->open, t, link);
 		d->n_open--;
 		d->at = d->at == t ? NULL : d->at;
+		ended = true;
 		rc = end_track(d, t);
 	}
-	return rc < 0 ? rc : remove_ended(d);
+	demux_loss_end_thread(d, tid);
+	return rc < 0 || !ended ? rc : remove_ended(d);
 }
 
 static int compare_tracks(const void *left, const void *right)

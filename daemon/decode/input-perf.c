@@ -323,11 +323,13 @@ static int find_ids(void *user, const struct stream *stream, bool ret[TRACE_IDS]
  * or records of switches give them their order; else by those records. Timestamps that do not relate to the times of
  * records still are in order.
  */
-static void set_attribution(const struct input *in, struct stream *s)
+static void set_attribution(const struct perf_input *p, struct stream *s)
 {
 	enum { CONTEXTS = 3 << 6 };
+	const struct input *in = &p->input;
 	bool known = s->config.protocol == PROTOCOL_ETMV4 || s->config.protocol == PROTOCOL_ETE;
-	bool switches = in->has_clock && schedule_has_switches(in->schedule);
+	/* Of a part, those that it needs may all be lost. */
+	bool switches = in->has_clock && (p->is_part || schedule_has_switches(in->schedule));
 
 	if (s->cpu == UINT32_MAX || !known)
 		return;
@@ -402,7 +404,7 @@ static int open_file(struct perf_input *p, int fd, uint32_t pid)
 	if (rc == 0 && !in->job->info)
 		rc = stream_list_filter(&in->streams, find_ids, p);
 	for (size_t i = 0; rc == 0 && i < in->streams.n; i++)
-		set_attribution(in, &in->streams.list[i]);
+		set_attribution(p, &in->streams.list[i]);
 	return rc;
 }
 

@@ -34,6 +34,7 @@ struct live_rounds {
 	struct buf head;
 	struct live_records records; /* of this round; those of the rounds before that it needs are first */
 	struct buf exits;            /* of struct pd_task */
+	struct hash gone;            /* the IDs of threads that have ended in the round */
 	uint64_t since;              /* end of the round before; 0: there is none */
 	int fd;                      /* the file of the round */
 	uint64_t size;
@@ -124,9 +125,10 @@ static int compare_records(const void *left, const void *right)
 
 /*
  * Chooses what the next round needs, of a sorted list: all that is later than this one, and the last record of each
- * thread and of each CPU before; not what is older than lost records, as it may no longer be so.
+ * thread and of each CPU before; not what is older than lost records, as it may no longer be so, nor of threads that
+ * are gone.
  */
-static int choose_records(struct live_record *list, size_t n, uint64_t until)
+static int choose_records(struct live_record *list, size_t n, uint64_t until, const struct hash *gone)
 {
 	enum { THREAD, CPU };
 	struct hash seen = { 0 };
@@ -141,7 +143,7 @@ static int choose_records(struct live_record *list, size_t n, uint64_t until)
 		list[n].kept = run->time > until;
 		if (list[n].kept || !list[n].is_run || lost)
 			continue;
-		of_thread = hash_find(&seen, run->tid, THREAD, &unused);
+		of_thread = hash_get(gone, run->tid, 0) ? 0 : hash_find(&seen, run->tid, THREAD, &unused);
 		of_cpu = hash_find(&seen, run->cpu, CPU, &unused);
 		rc = MIN(of_thread, of_cpu);
 		list[n].kept = of_thread || of_cpu;
@@ -168,7 +170,8 @@ static int keep_records(struct live_rounds *r, uint64_t until)
 	/* They come in the order of each CPU. */
 	if (n)
 		qsort(list, n, sizeof(*list), compare_records);
-	rc = choose_records(list, n, until);
+	rc = choose_records(list, n, until, &r->gone);
+	hash_clear(&r->gone);
 	for (size_t i = 0; i < n; i++)
 		if (list[i].kept)
 			add_record(&kept, &list[i], all->bytes.data + list[i].at);
@@ -179,16 +182,25 @@ static int keep_records(struct live_rounds *r, uint64_t until)
 	return rc < 0 ? rc : buf_error(&all->list);
 }
 
-/* Another thread may have got the number of one that has ended, in the same round. */
-static int end_threads(struct live_rounds *r)
+/* Ends the threads that have ended up to a time. Another one may have got the number of one of them since. */
+static int end_threads(struct live_rounds *r, uint64_t until)
 {
-	const struct pd_task *list = (const struct pd_task *)r->exits.data;
+	struct pd_task *list = (struct pd_task *)r->exits.data;
+	size_t n = r->exits.size / sizeof(*list), later = 0;
+	uint32_t *unused;
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < r->exits.size / sizeof(*list); i++)
-		rc = demux_end_thread(r->demux, list[i].tid, list[i].time);
-	buf_clear(&r->exits);
-	return rc;
+	for (size_t i = 0; rc >= 0 && i < n; i++) {
+		if (list[i].time > until) {
+			list[later++] = list[i];
+			continue;
+		}
+		rc = hash_find(&r->gone, list[i].tid, 0, &unused);
+		if (rc >= 0)
+			rc = demux_end_thread(r->demux, list[i].tid, list[i].time);
+	}
+	r->exits.size = later * sizeof(*list);
+	return rc < 0 ? rc : 0;
 }
 
 static int decode_round(struct live_rounds *r, uint64_t until, uint32_t pid)
@@ -207,7 +219,7 @@ static int decode_round(struct live_rounds *r, uint64_t until, uint32_t pid)
 	if (rc == 0 && r->o.decoded)
 		rc = r->o.decoded(r->o.user, until);
 	if (rc == 0)
-		rc = end_threads(r);
+		rc = end_threads(r, until);
 	if (r->o.opened)
 		r->o.opened(r->o.user, NULL);
 	input_stop_workers(input);
@@ -245,6 +257,7 @@ struct live_rounds *live_rounds_free(struct live_rounds *r)
 	records_done(&r->records);
 	buf_done(&r->head);
 	buf_done(&r->exits);
+	hash_done(&r->gone);
 	buf_done(&r->out);
 	closep(&r->fd);
 	free(r);

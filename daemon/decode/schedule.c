@@ -17,6 +17,12 @@ struct schedule_span {
 	size_t order;
 };
 
+/* An interval of time in which records of some CPU were lost. */
+struct lost_interval {
+	uint64_t from, to;
+	uint64_t latest; /* end of those up to this one */
+};
+
 struct task_event {
 	uint32_t tid;
 	uint64_t time;
@@ -35,6 +41,8 @@ struct schedule {
 	size_t n_task_events;
 	struct thread_pause *pauses; /* by thread, then in order */
 	size_t n_pauses;
+	struct lost_interval *lost; /* of all CPUs, by their beginning */
+	size_t n_lost;
 	bool has_switches;
 	uint64_t first; /* time of the first record; what ran before is unknown */
 };
@@ -179,15 +187,13 @@ static int mark_lost(struct schedule *sched, const struct pd_contents *c)
 		if (first_time(anywhere, n, sched->spans[i].time) < end ||
 		    (end != UINT64_MAX && c->runs[sched->spans[i + 1].order].kind == PD_RUN_LOST))
 			sched->spans[i].lost = true;
+		/* A start of tracing shows the thread of that moment, and no switch after it. */
+		if (i && sched->spans[i].start && sched->spans[i - 1].lost &&
+		    sched->spans[i - 1].cpu == sched->spans[i].cpu)
+			sched->spans[i].lost = true;
 	}
 	return 0;
 }
-
-/* An interval of time in which records of some CPU were lost. */
-struct lost_interval {
-	uint64_t from, to;
-	uint64_t latest; /* end of those up to this one */
-};
 
 static int compare_intervals(const void *left, const void *right)
 {
@@ -196,37 +202,35 @@ static int compare_intervals(const void *left, const void *right)
 	return (a->from > b->from) - (a->from < b->from);
 }
 
-/* Lists the intervals of all CPUs by their beginning. */
-static struct lost_interval *list_lost(const struct schedule *sched, size_t *ret_n)
+static int list_lost(struct schedule *sched)
 {
-	struct lost_interval *list = calloc(sched->n_spans + 1, sizeof(*list));
-	size_t n = 0;
+	struct lost_interval *list = sched->lost = calloc(sched->n_spans + 1, sizeof(*list));
 
-	for (size_t i = 0; list && i < sched->n_spans; i++)
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i < sched->n_spans; i++)
 		if (sched->spans[i].lost)
-			list[n++] = (struct lost_interval){ sched->spans[i].time, span_end(sched, i), 0 };
-	if (n)
-		qsort(list, n, sizeof(*list), compare_intervals);
-	for (size_t i = 0; i < n; i++)
+			list[sched->n_lost++] = (struct lost_interval){ sched->spans[i].time, span_end(sched, i), 0 };
+	if (sched->n_lost)
+		qsort(list, sched->n_lost, sizeof(*list), compare_intervals);
+	for (size_t i = 0; i < sched->n_lost; i++)
 		list[i].latest = MAX(list[i].to, i ? list[i - 1].latest : 0);
-	*ret_n = n;
-	return list;
+	return 0;
 }
 
-/* True if one of the intervals overlaps this one. */
-static bool any_overlaps(const struct lost_interval *list, size_t n, uint64_t from, uint64_t to)
+bool schedule_lost_between(const struct schedule *sched, uint64_t from, uint64_t to)
 {
-	size_t low = 0, high = n;
+	size_t low = 0, high = sched->n_lost;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (list[middle].from <= to)
+		if (sched->lost[middle].from <= to)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low && list[low - 1].latest >= from;
+	return low && sched->lost[low - 1].latest >= from;
 }
 
 /*
@@ -236,11 +240,10 @@ static bool any_overlaps(const struct lost_interval *list, size_t n, uint64_t fr
 static int find_pauses(struct schedule *sched, const struct pd_contents *c)
 {
 	const struct pd_run **list = calloc(c->n_runs + 1, sizeof(*list));
-	size_t n = 0, n_lost = 0;
-	_cleanup_free_ struct lost_interval *lost = list_lost(sched, &n_lost);
+	size_t n = 0;
 
 	sched->pauses = calloc(c->n_runs + 1, sizeof(*sched->pauses));
-	if (!list || !lost || !sched->pauses) {
+	if (!list || !sched->pauses) {
 		free((void *)list);
 		return -ENOMEM;
 	}
@@ -256,7 +259,7 @@ static int find_pauses(struct schedule *sched, const struct pd_contents *c)
 		uint64_t until = next ? next->time : UINT64_MAX - 1;
 
 		if (out->kind != PD_RUN_IN && (!next || next->kind == PD_RUN_IN) &&
-		    !any_overlaps(lost, n_lost, out->time, until))
+		    !schedule_lost_between(sched, out->time, until))
 			sched->pauses[sched->n_pauses++] =
 			    (struct thread_pause){ out->tid, { out->time, until, out->kind == PD_RUN_PREEMPTED } };
 	}
@@ -283,7 +286,7 @@ int schedule_new(const struct pd_contents *c, struct schedule **ret)
 	sort_spans(sched->spans, sched->n_spans);
 	sort_spans(sched->starts, sched->n_starts);
 	settle_starts(sched);
-	if (mark_lost(sched, c) < 0 || find_pauses(sched, c) < 0) {
+	if (mark_lost(sched, c) < 0 || list_lost(sched) < 0 || find_pauses(sched, c) < 0) {
 		schedule_free(sched);
 		return -ENOMEM;
 	}
@@ -305,6 +308,7 @@ struct schedule *schedule_free(struct schedule *sched)
 	free(sched->starts);
 	free(sched->task_events);
 	free(sched->pauses);
+	free(sched->lost);
 	free(sched);
 	return NULL;
 }

@@ -68,6 +68,9 @@ struct schedule_pause {
 /* Finds the first pause of a thread that overlaps an interval. Returns false if no record shows one. */
 bool schedule_pause(const struct schedule *sched, uint32_t tid, uint64_t from, uint64_t to, struct schedule_pause *ret);
 
+/* True if records of some CPU were lost within an interval. */
+bool schedule_lost_between(const struct schedule *sched, uint64_t from, uint64_t to);
+
 /* Returns the last time in (after, until] at which tracing was started on the CPU; 0 if no record shows one. */
 uint64_t schedule_trace_start(const struct schedule *sched, uint32_t cpu, uint64_t after, uint64_t until);
 

@@ -57,6 +57,7 @@ static void fresh(void)
 	aux_init(&a, 2, SIZE, 0x14);
 	a.ring.aux = buffer;
 	a.ring.aux_size = SIZE;
+	a.ring.data_size = 1024;
 }
 
 /* Removes the test's buffer, which must not be unmapped. */
@@ -448,6 +449,15 @@ static void test_ring(void)
 	CHECK_EQ(a.end, 64);
 	CHECK_EQ(page.data_tail, page.data_head);
 	CHECK(!a.strange);
+	/* The kernel had no room for another record, and may have lost some. */
+	CHECK_EQ(a.lost, 0);
+	for (size_t n = put(whole, PERF_RECORD_ITRACE_START, 0, aux, 8, 7, 99);
+	     page.data_head - page.data_tail + n <= DATA; page.data_head += n)
+		for (size_t i = 0; i < n; i++)
+			data[(page.data_head + i) % DATA] = whole[i];
+	aux_drain(&a, &b);
+	CHECK(!a.strange && a.lost == 1);
+	a.lost = 0;
 	page.data_head += 12;
 	aux_drain(&a, &b);
 	CHECK(a.strange);
@@ -456,6 +466,7 @@ static void test_ring(void)
 	page.data_head += 10 * DATA;
 	aux_drain(&a, &b);
 	CHECK(a.strange && a.lost == 1);
+	size = put(whole, PERF_RECORD_AUX, 0, aux, sizeof(aux), 7, 99);
 	/* Invalid sizes. */
 	CHECK_EQ(perf_record_parse(whole, size, &r), (int)size);
 	CHECK_EQ(r.size, 24);
@@ -571,7 +582,7 @@ static void test_tasks(void)
 	CHECK(thread_table_owned(&t, 59) && !thread_table_owned(&t, 75));
 	life(PERF_RECORD_EXIT, 100, 100, 110);
 	CHECK(t.ended);
-	thread_table_records(&t, &b);
+	thread_table_records(&t, 0, &b);
 	CHECK_EQ(b.size, 5 * (sizeof(struct capture_record) + 24));
 	thread_table_forget(&t, 50);
 	CHECK_EQ(t.n, 2);
@@ -591,7 +602,7 @@ static void test_tasks(void)
 	CHECK(t.n_switches - t.first_switch <= THREAD_TABLE_SWITCHES_MAX + 1 &&
 	      t.switches_room <= 4 * THREAD_TABLE_SWITCHES_MAX);
 	buf_clear(&b);
-	thread_table_records(&t, &b);
+	thread_table_records(&t, 0, &b);
 	test_position(&b);
 	CHECK(memmem(b.data, b.size, (const uint32_t[]){ 4242 }, 4) == NULL);
 	buf_done(&b);

@@ -265,6 +265,7 @@ void aux_drain(struct aux_buffer *a, struct buf *scratch)
 	full = a->ring.data_size - perf_ring_filled(&a->ring) < RECORD_MAX;
 	buf_clear(scratch);
 	if (perf_ring_read(&a->ring, scratch) < 0) {
+		full = false;
 		a->strange = true;
 		aux_note_lost(a, 1);
 	}

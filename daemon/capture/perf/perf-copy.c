@@ -256,7 +256,7 @@ static int copy_tasks(struct perf_target *s, const struct capture_positions *sin
 	for (size_t n = 0; n < c->n_threads; n++)
 		if (!c->threads[n].start_ns)
 			c->threads[n].start_ns = s->armed_at;
-	thread_table_records(&s->thread_table, &c->records);
+	thread_table_records(&s->thread_table, 0, &c->records);
 	thread_table_switches(&s->thread_table, &from, &c->records);
 	if (!s->shared)
 		perf_copy_starts(s, c);

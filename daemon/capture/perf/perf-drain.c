@@ -3,7 +3,7 @@
  * Recordings of trace units. The rings are copied again and again while the process runs, each time behind the last
  * copy. Trace reaches the rings only when an event stops, so events are stopped and started for it: of private sinks,
  * which write into the rings all the time, the copy is made in between. That costs the process a pause in its trace;
- * so nothing is stopped before a ring has probably filled as far as it is wanted, or a second is over.
+ * so nothing is stopped before a ring has probably filled as far as it is wanted, or the caller's time is over.
  *
  * What has been copied is all that ended up to some time, of all rings, or has a record of its loss: so nothing that is
  * missing without a word lies between two slices of a thread, wherever the recording ends.
@@ -48,6 +48,7 @@ static int begin_positions(struct perf_target *s, struct capture_positions *p)
 		p->list[n].unknown = !perf_copy_has_registers(s, rings[n].cpu);
 	}
 	p->records.rate = FIRST_RATE;
+	p->records.armed = s->armed_at;
 	s->kept_since = MIN(s->kept_since, perf_target_oldest(s));
 	return 0;
 }
@@ -206,32 +207,36 @@ static void add_ids(const struct perf_target *s, struct capture_copy *c)
 	}
 }
 
-/*
- * Adds the mappings and the ends of threads. Those that were recorded before are in the copy once more: the program may
- * have changed the code of one since.
- */
-static int add_program(struct perf_target *s, struct capture_copy *c)
-{
-	struct buf log = { 0 };
-	int rc = 0;
-
-	add_ids(s, c);
-	thread_table_records(&s->thread_table, &c->records);
-	if (s->process)
-		rc = perf_copy_mappings(s, &log);
-	if (rc < 0) {
-		buf_done(&log);
-		return rc;
-	}
-	c->log_size = log.size;
-	c->log = log.data;
-	return 0;
-}
-
 /* True if what is in the rings may be the trace of another user's program, which the process has executed. */
 static bool is_foreign(const struct perf_target *s)
 {
 	return s->lost || (s->thread_table.execs && perf_target_exists(s));
+}
+
+/*
+ * Adds the threads that are new or have ended, and all mappings. The program may have executed another user's while
+ * these were read: then the copy has nothing, and the round does not end.
+ */
+static int add_program(struct perf_target *s, struct capture_positions *p, struct capture_drain *drain,
+		       struct capture_copy *c)
+{
+	struct buf log = { 0 };
+	int rc;
+
+	add_ids(s, c);
+	thread_table_records(&s->thread_table, p->records.listed, &c->records);
+	p->records.listed = p->records.time;
+	rc = perf_copy_mappings(s, &log);
+	if (rc == 0 && !is_foreign(s)) {
+		c->log_size = log.size;
+		c->log = log.data;
+		return 0;
+	}
+	buf_done(&log);
+	drain->round = 0;
+	capture_copy_drop_rings(c);
+	buf_clear(&c->records);
+	return rc;
 }
 
 /*
@@ -281,6 +286,9 @@ static int drain_rings(struct perf_target *s, struct capture_positions *p, struc
 		rc = copy_flushed(s, p, drain, &full, c);
 	if (rc < 0)
 		return rc;
+	/* What is left of a round is not copied. */
+	if (is_foreign(s))
+		return 0;
 	drain->flushed = true;
 	if (drain->live && !drain->more) {
 		drain->round = p->records.round;
@@ -295,8 +303,8 @@ static int drain_rings(struct perf_target *s, struct capture_positions *p, struc
 	add_records(s, p, c);
 	if (s->shared)
 		perf_copy_hide_others(c);
-	if (drain->live)
-		rc = add_program(s, c);
+	if (drain->round)
+		rc = add_program(s, p, drain, c);
 	return rc < 0 ? rc : buf_error(&c->records);
 }
 
@@ -330,7 +338,8 @@ int perf_drain(struct capture_source *source, struct capture_positions *position
 
 	drain->more = drain->flushed = false;
 	drain->round = 0;
-	if (!s->armed || !perf_target_plan(s))
+	if (!s->armed || !perf_target_plan(s) || (positions->list && r->armed != s->armed_at) ||
+	    (drain->live && perf_not_live(source)))
 		return -ENODATA;
 	c = calloc(1, sizeof(*c));
 	rc = !c ? -ENOMEM : positions->list ? 0 : begin_positions(s, positions);

@@ -508,14 +508,14 @@ static void add_fork_or_exit(const struct thread_table *t, const struct thread_e
 	capture_add_record(b, type, 0, &body, sizeof(body), &origin);
 }
 
-void thread_table_records(const struct thread_table *t, struct buf *b)
+void thread_table_records(const struct thread_table *t, uint64_t since, struct buf *b)
 {
 	for (size_t i = 0; i < t->n; i++) {
 		const struct thread_entry *k = &t->list[i];
 
-		if (k->born && k->tid != t->pid)
+		if (k->born && k->tid != t->pid && k->start >= since)
 			add_fork_or_exit(t, k, PERF_RECORD_FORK, k->start, b);
-		if (k->end)
+		if (k->end && k->end >= since)
 			add_fork_or_exit(t, k, PERF_RECORD_EXIT, k->end, b);
 	}
 }

@@ -99,12 +99,12 @@ void thread_table_limit(struct thread_table *t, size_t n_ended);
 void thread_table_lost_switches(struct thread_table *t, uint64_t since, uint32_t cpu);
 
 /*
- * Lists of threads, of intervals up to a time, and of records (fork and exit). Sets `dropped` where there are too many
- * intervals for all. -ENOMEM.
+ * Lists of threads, of intervals up to a time, and of records (fork and exit) since one. Sets `dropped` for too many
+ * intervals. -ENOMEM.
  */
 int thread_table_threads(const struct thread_table *t, struct capture_thread **ret, size_t *ret_n);
 int thread_table_intervals(struct thread_table *t, uint64_t until, struct capture_interval **ret, size_t *ret_n);
-void thread_table_records(const struct thread_table *t, struct buf *b);
+void thread_table_records(const struct thread_table *t, uint64_t since, struct buf *b);
 
 /* Appends records of the switches that a recording does not have yet, and moves its position behind them. */
 void thread_table_switches(const struct thread_table *t, struct capture_records *position, struct buf *b);
