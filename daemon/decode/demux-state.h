@@ -68,6 +68,7 @@ struct demux {
 	size_t n_feeds;
 	struct track **tracks;
 	uint32_t n_tracks;
+	uint32_t n_streams;       /* all tracks that there ever were */
 	struct hash threads;      /* by thread ID: index of the last track of the thread */
 	TAILQ_HEAD(, track) open; /* open tracks of threads; the one that ran last is at the end */
 	uint32_t n_open;

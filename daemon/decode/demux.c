@@ -37,7 +37,7 @@ static int add_track(struct demux *d, const struct stream *s, struct track **ret
 	if (!t)
 		return -ENOMEM;
 	t->stream = *s;
-	t->stream.number = d->n_tracks;
+	t->stream.number = d->n_streams++;
 	t->stats.sync = UINT64_MAX;
 	t->why = REASON_INIT;
 	d->tracks[d->n_tracks++] = t;
@@ -87,7 +87,7 @@ static int add_thread(struct demux *d, const struct feed *f, uint32_t tid, const
 		rc = -ENOMEM;
 	if (rc < 0)
 		return rc;
-	*number = (*ret)->stream.number;
+	*number = d->n_tracks - 1;
 	(*ret)->again = before;
 	demux_loss_before_thread(d, *ret);
 	TAILQ_INSERT_TAIL(&d->open, *ret, link);
@@ -347,7 +347,6 @@ static int remove_ended(struct demux *d)
 		rc = rc < 0 ? rc : hash_find(&d->threads, t->stream.tid, 0, &number);
 		if (rc >= 0)
 			*number = n;
-		t->stream.number = n;
 		t->stream.name = "";
 		t->stream.pieces = NULL;
 		d->tracks[n++] = t;
