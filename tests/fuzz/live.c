@@ -16,12 +16,13 @@
 #include "lib/perfdata/write.h"
 #include "tests/fuzz/fuzz.h"
 
-/* By the first byte of an input. */
+/* By the first byte of an input. OpenCSD crashes on hostile trace, which lib/etm/guard.h is for. */
 static const char *const start_texts[] = {
-	"{\"type\":\"start\",\"input\":\"live\",\"outputs\":[\"live\"]}",
-	"{\"type\":\"start\",\"input\":\"live\",\"outputs\":[\"live-json\"],\"options\":{\"inlines\":false}}",
+	"{\"type\":\"start\",\"input\":\"live\",\"outputs\":[\"live\"],\"options\":{\"engine\":\"native\"}}",
+	"{\"type\":\"start\",\"input\":\"live\",\"outputs\":[\"live-json\"],\"options\":{\"inlines\":false,\"engine\":"
+	"\"native\"}}",
 	"{\"type\":\"start\",\"input\":\"live\",\"outputs\":[\"live\"],"
-	"\"options\":{\"longer\":5,\"depth\":3,\"function\":\"*a*\",\"full_names\":true}}",
+	"\"options\":{\"longer\":5,\"depth\":3,\"function\":\"*a*\",\"full_names\":true,\"engine\":\"native\"}}",
 };
 
 /* The owner's side: the only image is the program, as a file that is no ELF file. */
