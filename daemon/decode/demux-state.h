@@ -5,9 +5,8 @@
 
 #include <sys/queue.h>
 
-#include "daemon/decode/decode-stats.h"
+#include "daemon/decode/demux.h"
 #include "daemon/decode/element-queue.h"
-#include "daemon/decode/outputs.h"
 #include "lib/base/hash.h"
 
 /* An output stream: a thread, or the unattributed execution of a CPU. */
@@ -85,9 +84,6 @@ struct demux {
 	uint64_t left_out;    /* stretches of threads beyond TRACKS_MAX */
 	uint64_t bytes_done, bytes_total;
 };
-
-/* The most threads that a recording has at a time which is followed: each has a stack. */
-enum { DEMUX_FOLLOWED_MAX = 256 };
 
 /* True if the thread of a stretch is the one that the AUX record of its slice names. */
 static inline bool demux_is_slice(const struct feed *f)

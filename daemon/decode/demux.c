@@ -388,12 +388,15 @@ int demux_round(struct demux *d, struct input *input, uint64_t until)
 int demux_end_thread(struct demux *d, uint32_t tid, uint64_t time)
 {
 	struct track *t, *next;
-	bool ended = false;
+	bool ended = false, reused = false;
 	int rc = 0;
 
 	for (t = TAILQ_FIRST(&d->open); t && rc == 0; t = next) {
 		next = TAILQ_NEXT(t, link);
-		if (tid != UINT32_MAX && (t->stream.tid != tid || t->latest > time))
+		if (tid != UINT32_MAX && t->stream.tid != tid)
+			continue;
+		reused = t->latest > time;
+		if (reused)
 			continue;
 		TAILQ_REMOVE(&d->open, t, link);
 		d->n_open--;
@@ -401,7 +404,8 @@ int demux_end_thread(struct demux *d, uint32_t tid, uint64_t time)
 		ended = true;
 		rc = end_track(d, t);
 	}
-	demux_loss_end_thread(d, tid);
+	if (!reused)
+		demux_loss_end_thread(d, tid);
 	return rc < 0 || !ended ? rc : remove_ended(d);
 }
 

@@ -30,6 +30,8 @@ int demux_run(struct input *input, struct outputs *outputs, struct decode_stats 
  * The same of a recording that is followed, in rounds, each of which is an input of its own: threads go on from one to
  * the next. There are no streams of CPUs.
  */
+enum { DEMUX_FOLLOWED_MAX = 256 }; /* threads at a time */
+
 struct demux;
 int demux_new(struct outputs *outputs, struct decode_stats *stats, struct demux **ret);
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "daemon/decode/demux-state.h"
+#include "daemon/decode/demux.h"
 #include "daemon/decode/syscall-names.h"
 
 struct line_thread {
@@ -112,16 +112,9 @@ static int lines_element(struct output *o, const struct element *e)
 	struct line_thread *t = l->current;
 	struct element timed = *e;
 
-	if (e->kind == ELEM_CONTEXT) {
-		t->context.has_ctxid = e->context.has_ctxid;
-		t->context.ctxid = e->context.ctxid;
-		t->context.has_vmid = e->context.has_vmid;
-		t->context.vmid = e->context.vmid;
-	} else if (e->kind == ELEM_TIMESTAMP && !e->time_unknown) {
-		t->context.has_time = true;
-		t->context.time = e->value;
+	stream_note_context(&t->context, e);
+	if (e->kind == ELEM_TIMESTAMP && !e->time_unknown)
 		t->time = timed.value = input_time(l->input, e->value);
-	}
 	return calls_element(t->calls, &timed);
 }
 

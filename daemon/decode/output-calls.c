@@ -308,20 +308,6 @@ static int add_timestamp(struct calls_output *c, const struct element *e)
 	return calls_element(c->current->calls, &timed);
 }
 
-/* Notes what code() of the input needs to know. */
-static void note_context(struct engine_context *to, const struct element *e)
-{
-	if (e->kind == ELEM_CONTEXT) {
-		to->has_ctxid = e->context.has_ctxid;
-		to->ctxid = e->context.ctxid;
-		to->has_vmid = e->context.has_vmid;
-		to->vmid = e->context.vmid;
-	} else if (e->kind == ELEM_TIMESTAMP && !e->time_unknown) {
-		to->has_time = true;
-		to->time = e->value;
-	}
-}
-
 static int calls_output_element(struct output *o, const struct element *e)
 {
 	struct calls_output *c = (struct calls_output *)o;
@@ -334,7 +320,7 @@ static int calls_output_element(struct output *o, const struct element *e)
 		c->current->faulted = output_ending_is_fault(e);
 		c->current->runs.ran = false;
 	}
-	note_context(&c->current->context, e);
+	stream_note_context(&c->current->context, e);
 	if (e->kind == ELEM_TIMESTAMP && !e->time_unknown && c->input->clock)
 		return add_timestamp(c, e);
 	return calls_element(c->current->calls, e);

@@ -63,6 +63,19 @@ bool stream_thread_id(const struct stream *s, const struct engine_context *conte
 	return true;
 }
 
+void stream_note_context(struct engine_context *to, const struct element *e)
+{
+	if (e->kind == ELEM_CONTEXT) {
+		to->has_ctxid = e->context.has_ctxid;
+		to->ctxid = e->context.ctxid;
+		to->has_vmid = e->context.has_vmid;
+		to->vmid = e->context.vmid;
+	} else if (e->kind == ELEM_TIMESTAMP && !e->time_unknown) {
+		to->has_time = true;
+		to->time = e->value;
+	}
+}
+
 /* The last AUX_OUTPUT_HW_ID record of a CPU; NULL if there is none, or only ones of an unknown major version. */
 static const struct pd_hw_id *hw_id_of(const struct pd_contents *c, uint64_t cpu)
 {

@@ -77,6 +77,9 @@ void stream_list_done(struct stream_list *s);
  */
 bool stream_thread_id(const struct stream *s, const struct engine_context *context, uint32_t *ret);
 
+/* Updates the context by which code is read, after an element. */
+void stream_note_context(struct engine_context *to, const struct element *e);
+
 /* Returns the process ID of a thread; UINT32_MAX: unknown. */
 uint32_t stream_list_pid(const struct stream_list *s, uint32_t tid);
 

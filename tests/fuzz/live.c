@@ -83,30 +83,53 @@ static void add_slice(struct pd_writer *w, uint32_t tid, uint64_t offset, const 
 	pd_write_bytes(w, bytes, size);
 }
 
-/* A recording of two threads, of which one loses trace. own_clock: as that of the emulator's virtual clock. */
-static void add_recording(uint8_t options, bool own_clock)
+static const struct pd_map program = { .pid = FUZZ_PID,
+				       .tid = FUZZ_PID,
+				       .addr = FUZZ_BASE,
+				       .len = 0x1000,
+				       .prot = 5,
+				       .inode = 7,
+				       .path = "/bin/prog",
+				       .time = 10 };
+
+/* Begins a recording of one trace unit, with a clock. */
+static struct pd_writer *begin_recording(const struct pd_session *clock)
 {
 	struct engine_config c = fuzz_etmv4();
 	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { c.configr, c.traceidr, c.idr0, c.idr1, c.idr2, c.idr8, 0xcc } };
-	struct pd_session session = { .arch = "aarch64", .pmu_type = 8, .cpus = &cpu, .n_cpus = 1, .live = true };
-	struct pd_map map = { .pid = FUZZ_PID,
-			      .tid = FUZZ_PID,
-			      .addr = FUZZ_BASE,
-			      .len = 0x1000,
-			      .prot = 5,
-			      .inode = 7,
-			      .path = "/bin/prog",
-			      .time = 10 };
+	struct pd_session session = *clock;
+	struct pd_writer *w;
+
+	session.arch = "aarch64";
+	session.pmu_type = 8;
+	session.cpus = &cpu;
+	session.n_cpus = 1;
+	session.live = true;
+	fuzz_require(pd_write_begin(-1, &session, &w) == 0);
+	return w;
+}
+
+static void end_recording(struct pd_writer *w, uint8_t options)
+{
+	_cleanup_buf_ struct buf out = { 0 };
+
+	buf_u8(&out, options);
+	fuzz_require(pd_write_take(w, &out) == 0);
+	fuzz_seed(out.data, out.size);
+	pd_writer_free(w);
+}
+
+/* A recording of two threads, of which one loses trace. own_clock: as that of the emulator's virtual clock. */
+static void add_recording(uint8_t options, bool own_clock)
+{
 	struct pd_aux gap = { 0,        90,           PD_AUX_RAW | PD_AUX_GAP | 1ull << PD_AUX_INDEX_SHIFT,
 			      FUZZ_PID, FUZZ_PID + 1, UINT32_MAX,
 			      600 };
 	uint8_t trace[FUZZ_TRACE_MAX];
 	size_t size = fuzz_trace(trace);
-	_cleanup_buf_ struct buf out = { 0 };
-	struct pd_writer *w;
+	struct pd_map map = program;
+	struct pd_writer *w = begin_recording(&(struct pd_session){ .own_clock = own_clock });
 
-	session.own_clock = own_clock;
-	fuzz_require(pd_write_begin(-1, &session, &w) == 0);
 	pd_write_comm(w, FUZZ_PID, FUZZ_PID, "prog", true, 5);
 	pd_write_map(w, &map);
 	add_slice(w, FUZZ_PID, 0, trace, size / 2);
@@ -119,35 +142,18 @@ static void add_recording(uint8_t options, bool own_clock)
 	gap.offset = size;
 	pd_write_aux(w, &gap);
 	pd_write_task(w, &(struct pd_task){ FUZZ_PID, FUZZ_PID, FUZZ_PID + 1, FUZZ_PID, true, 700 });
-	buf_u8(&out, options);
-	fuzz_require(pd_write_take(w, &out) == 0);
-	fuzz_seed(out.data, out.size);
-	pd_writer_free(w);
+	end_recording(w, options);
 }
 
 /* A recording of a CPU, in two rounds, between which the thread leaves the CPU. */
 static void add_rounds(uint8_t options)
 {
 	static const uint32_t others[2] = { UINT32_MAX, UINT32_MAX };
-	struct engine_config c = fuzz_etmv4();
-	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { c.configr, c.traceidr, c.idr0, c.idr1, c.idr2, c.idr8, 0xcc } };
-	struct pd_session session = { .arch = "aarch64", .pmu_type = 8, .cpus = &cpu, .n_cpus = 1, .live = true };
-	struct pd_map map = { .pid = FUZZ_PID,
-			      .tid = FUZZ_PID,
-			      .addr = FUZZ_BASE,
-			      .len = 0x1000,
-			      .prot = 5,
-			      .inode = 7,
-			      .path = "/bin/prog",
-			      .time = 10 };
 	uint8_t trace[FUZZ_TRACE_MAX];
 	size_t size = fuzz_trace(trace);
-	_cleanup_buf_ struct buf out = { 0 };
-	struct pd_writer *w;
+	struct pd_writer *w = begin_recording(&(struct pd_session){ .clock = { true, 10, 16 << 10, 0 } });
 
-	session.clock = (struct pd_clock){ true, 10, 16 << 10, 0 };
-	fuzz_require(pd_write_begin(-1, &session, &w) == 0);
-	pd_write_map(w, &map);
+	pd_write_map(w, &program);
 	for (uint64_t round = 0; round < 2; round++) {
 		uint64_t time = 1000 * round;
 		struct pd_origin in = { FUZZ_PID, FUZZ_PID, 0, time + 100 }, out_again = in;
@@ -165,10 +171,7 @@ static void add_rounds(uint8_t options)
 		pd_write_round(w, time + 650);
 	}
 	pd_write_task(w, &(struct pd_task){ FUZZ_PID, FUZZ_PID, FUZZ_PID + 1, FUZZ_PID, true, 700 });
-	buf_u8(&out, options);
-	fuzz_require(pd_write_take(w, &out) == 0);
-	fuzz_seed(out.data, out.size);
-	pd_writer_free(w);
+	end_recording(w, options);
 }
 
 void fuzz_seeds(void)
