@@ -36,6 +36,7 @@ enum {
 	OPTION_SINK,
 	OPTION_RING_SIZE,
 	OPTION_MODE,
+	OPTION_COUNTERS,
 	/* Options of a standing target: */
 	OPTION_NAME,
 	OPTION_EXE,
@@ -66,6 +67,7 @@ static const struct verb_option arm_options[] = {
 	[OPTION_SINK] = { "sink", 0, "NAME", "trace sink, as listed by csight doctor" },
 	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "size of each ring of the process; suffixes K, M, G" },
 	[OPTION_MODE] = { "mode", 0, "ring|fill", "keep the newest trace (default), or the first that fits" },
+	[OPTION_COUNTERS] = { "counters", 0, "NAME[,NAME]", "also count events, such as cycles or cpu-frequency" },
 	[OPTION_NAME] = { "name", 0, "PATTERN", "processes of this name, now and later: a standing target" },
 	[OPTION_EXE] = { "exe", 0, "FILE", "processes that execute this program, now and later" },
 	[OPTION_UNIT] = { "unit", 0, "NAME", "processes of this unit of systemd, now and later" },
@@ -301,6 +303,9 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 			break;
 		case OPTION_SINK:
 			options->sink = value;
+			break;
+		case OPTION_COUNTERS:
+			options->counters = value;
 			break;
 		case OPTION_BROADCAST:
 			options->branch_broadcast = true;

@@ -124,7 +124,9 @@ uint64_t state_file_size(const struct target *t)
 	    t->ring.source->ops == &perf_capture ? perf_target_options(t->ring.source) : NULL;
 
 	return ENTRY_BYTES + state_shares_text(t->name) + state_shares_text(t->exe) +
-	       (options ? state_shares_text(options->filter) + state_shares_text(options->sink) : 0);
+	       (options ? state_shares_text(options->filter) + state_shares_text(options->sink) +
+			      state_shares_text(options->counters)
+			: 0);
 }
 
 json_object *state_file_entry(const struct target *t)

@@ -55,6 +55,14 @@ static void write_records(struct pd_writer *w, const struct capture_copy *c)
 		pd_write_record(w, head.type, head.misc, body, head.size, &head.origin);
 }
 
+static void write_samples(struct pd_writer *w, const struct capture_copy *c)
+{
+	const struct pd_sample *samples = (const struct pd_sample *)c->samples.data;
+
+	for (size_t n = 0; n < c->samples.size / sizeof(*samples); n++)
+		pd_write_sample(w, &samples[n]);
+}
+
 static void write_kernel_map(struct pd_writer *w, const struct snapshot_writer *sw)
 {
 	const struct capture_kernel *k = &sw->copy->kernel;
@@ -124,6 +132,7 @@ static void write_sideband(struct pd_writer *w, const struct snapshot_writer *sw
 			pd_write_aux(w, &aux);
 	}
 	write_records(w, c);
+	write_samples(w, c);
 	for (size_t n = 0; n < c->n_rings; n++)
 		for (size_t i = 0; i < c->rings[n].n_slices; i++)
 			pd_write_aux(w, &c->rings[n].slices[i]);
@@ -182,6 +191,8 @@ static int begin(int fd, const struct target *t, const struct capture_copy *c, s
 	session.cpus = c->cpus;
 	session.n_cpus = (uint32_t)c->n_cpus;
 	session.clock = c->clock;
+	session.counters = c->counters;
+	session.n_counters = (uint32_t)c->n_counters;
 	f->pid = (uint32_t)t->pid;
 	f->fd = fd;
 	f->live = session.live;
@@ -434,7 +445,9 @@ int trace_file_append(struct trace_file *f, const struct capture_copy *c)
 
 	if (f->of_rings) {
 		write_records(f->pd, c);
-		f->n_records += c->records.size / sizeof(struct capture_record);
+		write_samples(f->pd, c);
+		f->n_records +=
+		    c->records.size / sizeof(struct capture_record) + c->samples.size / sizeof(struct pd_sample);
 	}
 	for (size_t n = 0; f->of_rings && n < c->n_rings; n++)
 		append_ring(f, &c->rings[n]);
@@ -475,6 +488,7 @@ int trace_file_append_last(struct trace_file *f, struct capture_copy *c, bool cl
 	if (f->of_rings) {
 		capture_copy_drop_rings(c);
 		buf_clear(&c->records);
+		buf_clear(&c->samples);
 		return 0;
 	}
 	if (closed)

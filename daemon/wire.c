@@ -361,6 +361,7 @@ json_object *wire_options(const struct capture_options *options)
 		json_add_u64(o, "thread", options->thread);
 	json_add_str(o, "filter", options->filter);
 	json_add_str(o, "sink", options->sink);
+	json_add_str(o, "counters", options->counters);
 	json_add_str(o, "mode", capture_mode_str(options->mode));
 	if (options->ring_size)
 		json_add_u64(o, "ringSize", options->ring_size);
@@ -393,7 +394,8 @@ int wire_read_options(json_object *o, struct capture_options *ret, const char **
 			{ .name = "branchBroadcast", .flag = &options.branch_broadcast },
 			{ .name = "noReturnStack", .flag = &options.no_return_stack },
 			{ .name = "filter", .text = &options.filter },
-			{ .name = "sink", .text = &options.sink } };
+			{ .name = "sink", .text = &options.sink },
+			{ .name = "counters", .text = &options.counters } };
 
 	for (size_t i = 0; i < ELEMENTS(members); i++) {
 		*ret_bad = members[i].name;

@@ -49,6 +49,7 @@ void capture_copy_cut(struct capture_copy *c, uint64_t time)
 	capture_copy_drop_rings(c);
 	c->log_size = code_log_cut(c->log, c->log_size, time);
 	cut_records(&c->records, time);
+	buf_clear(&c->samples);
 	for (size_t n = 0; n < c->n_threads; n++) {
 		struct capture_thread *t = &c->threads[n];
 
@@ -86,6 +87,10 @@ struct capture_copy *capture_copy_free(struct capture_copy *c)
 	free(c->intervals);
 	free(c->files);
 	free(c->log);
+	for (size_t n = 0; n < c->n_counters; n++)
+		free((char *)c->counters[n].name);
+	free(c->counters);
+	buf_done(&c->samples);
 	buf_done(&c->records);
 	buf_done(&c->notes);
 	buf_done(&c->missing);
@@ -165,6 +170,28 @@ static void compare_numbers(struct reason *ret, const char *name, uint64_t have,
 		add_difference(ret, "%s: it was not chosen", name);
 }
 
+int capture_options_copy(const struct capture_options *o, struct capture_options *ret)
+{
+	struct capture_options copy = *o;
+
+	copy.filter = o->filter ? strdup(o->filter) : NULL;
+	copy.sink = o->sink ? strdup(o->sink) : NULL;
+	copy.counters = o->counters ? strdup(o->counters) : NULL;
+	*ret = copy;
+	if ((!o->filter || copy.filter) && (!o->sink || copy.sink) && (!o->counters || copy.counters))
+		return 0;
+	capture_options_done(ret);
+	return -ENOMEM;
+}
+
+void capture_options_done(struct capture_options *o)
+{
+	free((char *)o->filter);
+	free((char *)o->sink);
+	free((char *)o->counters);
+	*o = (struct capture_options){ .kernel = false };
+}
+
 int capture_options_compare(const struct capture_options *have, const struct capture_options *wanted,
 			    struct reason *ret)
 {
@@ -193,6 +220,9 @@ int capture_options_compare(const struct capture_options *have, const struct cap
 	if (wanted->sink && (!have->sink || strcmp(wanted->sink, have->sink) != 0))
 		add_difference(ret, "sink: %s%s", have->sink ? "it has another one: " : "it was not chosen by name",
 			       have->sink ? have->sink : "");
+	if (wanted->counters && (!have->counters || strcmp(wanted->counters, have->counters) != 0))
+		add_difference(ret, "counters: %s%s", have->counters ? "it has others: " : "it has none",
+			       have->counters ? have->counters : "");
 	if (wanted->ring_size && wanted->ring_size != have->ring_size) {
 		if (have->ring_size)
 			add_difference(ret, "ring-size: it has %llu KiB", (unsigned long long)have->ring_size >> 10);

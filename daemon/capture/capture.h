@@ -61,10 +61,15 @@ struct capture_options {
 	uint32_t thread;             /* the only one that is traced, or 0 for all */
 	const char *filter;          /* address filters in the syntax of perf, or NULL */
 	const char *sink;            /* name of the sink, or NULL for the best one */
+	const char *counters;        /* names of events that are counted (pmu-counters.h), or NULL */
 	uint64_t ring_size;          /* bytes of each ring, a power of two, or 0 for that of the settings */
 	enum capture_mode mode;
 	bool at_exec; /* the process is within execve() when it is armed for the first time */
 };
+
+/* Copies the options with their texts, which capture_options_done() frees. -ENOMEM. */
+int capture_options_copy(const struct capture_options *o, struct capture_options *ret);
+void capture_options_done(struct capture_options *o);
 
 /*
  * Compares the options that are wanted with those that a source has; what is not wanted is not compared. -EEXIST: they
@@ -174,7 +179,10 @@ struct capture_copy {
 	size_t n_files;
 	struct capture_jitdump jitdump; /* owned */
 	struct capture_kernel kernel;   /* owned; of a target whose execution in the kernel is traced */
-	uint8_t *log;                   /* records of lib/emu/ring.h; NULL with a size: it was not copied */
+	struct pd_event *counters;      /* owned, with their names: events that were counted */
+	size_t n_counters;
+	struct buf samples; /* of these: struct pd_sample */
+	uint8_t *log;       /* records of lib/emu/ring.h; NULL with a size: it was not copied */
 	size_t log_size;
 	uint64_t time, monotonic; /* of the freeze: CLOCK_REALTIME, and the clock of the times, ns */
 	uint64_t blind;           /* time without tracing, ns */
@@ -209,9 +217,10 @@ struct capture_position {
 	uint64_t to, earlier; /* of its stream; bytes of earlier threads of the ring */
 	bool ended;           /* its end has been drained, of a drain that is live */
 	/* Of a CPU's ring: */
-	bool unknown;   /* its trace unit was unknown when the recording began, so that it cannot be recorded */
-	bool continues; /* what is behind `to` continues what was drained */
-	uint64_t since; /* in the records' clock: since then trace is missing, if what is behind `to` is lost */
+	bool unknown;     /* its trace unit was unknown when the recording began, so that it cannot be recorded */
+	bool continues;   /* what is behind `to` continues what was drained */
+	uint64_t since;   /* in the records' clock: since then trace is missing, if what is behind `to` is lost */
+	uint64_t counted; /* where the samples of the CPU's counters have been recorded to */
 };
 
 /* How far the records about a process have been recorded that has trace units, and how fast its rings fill. */

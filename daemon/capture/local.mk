@@ -17,6 +17,7 @@ daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/perf/run-watch.c daemon/capture/perf/run-watch.h \
 	daemon/capture/perf/filter.c daemon/capture/perf/filter.h \
 	daemon/capture/perf/grid.c daemon/capture/perf/grid.h \
+	daemon/capture/perf/pmu-counters.c daemon/capture/perf/pmu-counters.h \
 	daemon/capture/perf/pause-list.c daemon/capture/perf/pause-list.h \
 	daemon/capture/perf/perf.c daemon/capture/perf/perf.h \
 	daemon/capture/perf/perf-copy.c daemon/capture/perf/perf-drain.c daemon/capture/perf/perf-follow.c \
@@ -44,6 +45,7 @@ daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/process/process-internal.h \
 	daemon/capture/process/process-log.c \
 	daemon/capture/process/process-maps.c \
+	daemon/capture/process/process-threads.c daemon/capture/process/process-threads.h \
 	daemon/capture/process/process-scan.c
 daemon_capture_libcapture_la_LIBADD = lib/emu/libemuring.la lib/coresight/libcoresight.la lib/perfdata/libperfdata.la \
 	lib/base/libbase.la -lpthread

@@ -25,7 +25,7 @@ daemon_decode_libdecode_la_SOURCES = \
 	daemon/decode/memory-files.c daemon/decode/memory-files.h \
 	daemon/decode/output-autofdo.c \
 	daemon/decode/output-branches.c \
-	daemon/decode/output-calls.c \
+	daemon/decode/output-calls.c daemon/decode/output-counters.c daemon/decode/output-counters.h \
 	daemon/decode/output-text.c \
 	daemon/decode/output.h \
 	daemon/decode/output-ending.c daemon/decode/output-ending.h \

@@ -8,6 +8,7 @@
 #include "daemon/decode/output.h"
 #include "daemon/decode/input.h"
 #include "daemon/decode/memory-files.h"
+#include "daemon/decode/output-counters.h"
 #include "daemon/decode/output-ending.h"
 #include "daemon/decode/region-numbers.h"
 #include "daemon/decode/rename.h"
@@ -533,7 +534,11 @@ static int begin_store(struct calls_output *c)
 	meta.pid = pid;
 	meta.program = name ? name : "";
 	rc = store_create(c->fd, &meta, &c->writer);
-	return rc < 0 ? rc : put_notes(c, strcmp(meta.clock, "monotonic") == 0);
+	if (rc == 0)
+		rc = put_notes(c, strcmp(meta.clock, "monotonic") == 0);
+	if (rc == 0 && c->input->has_clock)
+		rc = output_counters_put(contents, c->has_shift ? c->shift : 0, c->writer);
+	return rc;
 }
 
 int output_calls_new(struct input *input, struct output **ret)

@@ -121,32 +121,12 @@ void standing_rule_text(const struct standing_rule *r, char ret[STANDING_RULE_TE
 	add_text(ret, "tree", r->tree ? number : NULL);
 }
 
-int standing_options_copy(const struct capture_options *o, struct capture_options *ret)
-{
-	struct capture_options copy = *o;
-
-	copy.filter = o->filter ? strdup(o->filter) : NULL;
-	copy.sink = o->sink ? strdup(o->sink) : NULL;
-	if ((o->filter && !copy.filter) || (o->sink && !copy.sink)) {
-		standing_options_done(&copy);
-		return -ENOMEM;
-	}
-	*ret = copy;
-	return 0;
-}
-
-void standing_options_done(struct capture_options *o)
-{
-	free((char *)o->filter);
-	free((char *)o->sink);
-	*o = (struct capture_options){ .kernel = false };
-}
-
 bool standing_options_equal(const struct capture_options *a, const struct capture_options *b)
 {
 	return a->kernel == b->kernel && a->cycles == b->cycles && a->no_timestamps == b->no_timestamps &&
 	       a->no_contexts == b->no_contexts && a->branch_broadcast == b->branch_broadcast &&
 	       a->no_return_stack == b->no_return_stack && a->cycle_threshold == b->cycle_threshold &&
 	       a->timestamp_interval == b->timestamp_interval && texts_equal(a->filter, b->filter) &&
-	       texts_equal(a->sink, b->sink) && a->ring_size == b->ring_size && a->mode == b->mode;
+	       texts_equal(a->sink, b->sink) && texts_equal(a->counters, b->counters) && a->ring_size == b->ring_size &&
+	       a->mode == b->mode;
 }

@@ -46,9 +46,6 @@ bool standing_rule_names_program(const struct standing_rule *r);
 /* Formats the rule for messages, as name=nginx user=33; not escaped. */
 void standing_rule_text(const struct standing_rule *r, char ret[STANDING_RULE_TEXT_SIZE]);
 
-/* Copies options, with their texts; the reverse. */
-int standing_options_copy(const struct capture_options *o, struct capture_options *ret);
-void standing_options_done(struct capture_options *o);
 bool standing_options_equal(const struct capture_options *a, const struct capture_options *b);
 
 #endif

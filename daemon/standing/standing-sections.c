@@ -116,6 +116,7 @@ int standing_sections_set(struct standing_sections *s, const struct ini_entry *e
 		{ .key = "cgroup", .text = &t->rule.cgroup },
 		{ .key = "filter", .text = (char **)&t->options.filter },
 		{ .key = "sink", .text = (char **)&t->options.sink },
+		{ .key = "counters", .text = (char **)&t->options.counters },
 		{ .key = "kernel", .flag = &t->options.kernel },
 		{ .key = "cycles", .flag = &t->options.cycles },
 		{ .key = "no-timestamps", .flag = &t->options.no_timestamps },
@@ -179,7 +180,7 @@ void standing_sections_done(struct standing_sections *s)
 	for (size_t i = 0; i < s->n; i++) {
 		free(s->list[i].name);
 		standing_rule_done(&s->list[i].rule);
-		standing_options_done(&s->list[i].options);
+		capture_options_done(&s->list[i].options);
 	}
 	free(s->list);
 	*s = (struct standing_sections){ .list = NULL };

@@ -612,7 +612,7 @@ static void standing_free(struct standing *s)
 	closep(&s->first);
 	exec_gate_free(s->gate);
 	standing_rule_done(&s->rule);
-	standing_options_done(&s->options);
+	capture_options_done(&s->options);
 	process_set_free(s->set);
 	free(s->section);
 	free(s);
@@ -666,7 +666,7 @@ static int fill(struct standing *s, const struct standing_request *r, struct rea
 	int rc = standing_rule_copy(&r->rule, &s->rule);
 
 	if (rc == 0)
-		rc = standing_options_copy(&r->options, &s->options);
+		rc = capture_options_copy(&r->options, &s->options);
 	if (rc == 0 && r->section && !(s->section = strdup(r->section)))
 		rc = -ENOMEM;
 	if (rc == 0 && r->rule.tree && !(s->set = process_set_new()))

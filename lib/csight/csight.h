@@ -124,6 +124,7 @@ struct csight_arm_options {
 	uint64_t cycle_threshold;    /* the least number of cycles in a count, up to 4095 */
 	uint64_t timestamp_interval; /* cycles between timestamps, a power of two up to 8192 */
 	uint32_t thread;             /* the only thread that is traced */
+	const char *counters;        /* names of events that are counted, separated by commas: csight(1) */
 };
 
 /*
@@ -553,11 +554,16 @@ int csight_gaps_open(const struct csight_store *s, size_t thread, struct csight_
 struct csight_gaps *csight_gaps_close(struct csight_gaps *gaps);
 int csight_gaps_next(struct csight_gaps *gaps, struct csight_gap *ret);
 
-/* What a program wrote about itself by csight_note() and spans, sorted by thread and time. */
+/*
+ * What a program wrote about itself by csight_note() and spans, and samples of counters ("counter"), sorted by thread
+ * and time. The value of a counter is the number of events in the thread since its first sample; thread 0 has those
+ * that belong to no thread, such as the frequencies of CPUs.
+ */
 struct csight_stored_note {
 	size_t size;
-	const char *label;    /* any bytes, which may come from a hostile program */
-	const char *kind;     /* "note", "span", "open": a span without a known end, "ended": one without a beginning */
+	const char *label; /* any bytes, which may come from a hostile program */
+	const char
+	    *kind; /* "note", "span", "open": a span without a known end, "ended": one without a beginning, "counter" */
 	uint64_t time, until; /* ns; until: of a span, else equal to time; 0: its place in the trace is unknown */
 	int64_t value;        /* "open" has none */
 	uint32_t tid, unused;

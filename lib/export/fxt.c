@@ -21,6 +21,7 @@ enum {
 	RECORD_KERNEL = 7,
 
 	EVENT_INSTANT = 0,
+	EVENT_COUNTER = 1,
 	EVENT_BEGIN = 2,
 	EVENT_END = 3,
 	EVENT_COMPLETE = 4,
@@ -300,6 +301,30 @@ static void put_note(struct fxt_writer *w, const struct store_note *n)
 		put_event(w, &(struct fxt_event){ EVENT_ASYNC_END, STRING_TEXT, n->until, w->spans }, NULL, 0);
 }
 
+/* Counters belong to processes; the name of one of a thread says of which. */
+static void put_counters(struct fxt_writer *w, uint32_t tid)
+{
+	static const char key[8] = "value";
+	struct buf *b = &w->out.buf;
+	const struct store_note *n;
+	size_t at = 0;
+
+	while ((n = walk_sample(w->walk, tid, &at))) {
+		char name[128];
+
+		snprintf(name, sizeof(name), tid ? "%.100s, thread %u" : "%.100s", n->label, tid);
+		put_own_string(w, STRING_TEXT, name);
+		buf_u64(b, RECORD_EVENT | 6 << 4 | EVENT_COUNTER << 16 | 1 << 20 | 1u << 24 |
+			       (uint64_t)STRING_CATEGORY << 32 | (uint64_t)STRING_TEXT << 48);
+		buf_u64(b, n->time);
+		buf_u64(b, ARGUMENT_UINT | 3 << 4 | (0x8000u | strlen(key)) << 16);
+		buf_add(b, key, sizeof(key));
+		buf_u64(b, (uint64_t)n->value);
+		buf_u64(b, 0); /* the ID of the counter: each has a name of its own */
+		out_flush_if_full(&w->out);
+	}
+}
+
 static int put_thread(struct fxt_writer *w, size_t index)
 {
 	const struct store_thread *t = store_thread(w->walk->store, index);
@@ -320,6 +345,8 @@ static int put_thread(struct fxt_writer *w, size_t index)
 	rc = walk_thread(w->walk, index, &sink);
 	while (rc == 0 && (note = walk_note(w->walk, t, &at)))
 		put_note(w, note);
+	if (rc == 0)
+		put_counters(w, t->tid);
 	if (rc == 0 && walk_trigger(w->walk, t, &time, trigger))
 		put_event(w, &(struct fxt_event){ EVENT_INSTANT, put_own_string(w, STRING_TEXT, trigger), time, 0 },
 			  NULL, 0);
@@ -352,6 +379,8 @@ static int fxt_write(const struct store *s, int fd, const struct export_options 
 	for (size_t i = 0; rc == 0 && i < store_threads(s); i++)
 		if (walk_wants(&walk, store_thread(s, i)))
 			rc = put_thread(&w, i);
+	if (rc == 0 && walk.tid < 0 && w.thread)
+		put_counters(&w, 0);
 	return rc < 0 ? rc : out_finish(&w.out);
 }
 

@@ -44,6 +44,7 @@ enum {
 	TRACK_UUID = FIELD(1, WIRE_VARINT),
 	TRACK_NAME = FIELD(2, WIRE_BYTES),
 	TRACK_PARENT = FIELD(5, WIRE_VARINT),
+	TRACK_COUNTER = FIELD(8, WIRE_BYTES),
 	TRACK_PROCESS = FIELD(3, WIRE_BYTES),
 	TRACK_THREAD = FIELD(4, WIRE_BYTES),
 	PROCESS_PID = FIELD(1, WIRE_VARINT),
@@ -57,10 +58,12 @@ enum {
 	EVENT_NAME = FIELD(10, WIRE_VARINT),
 	EVENT_TRACK = FIELD(11, WIRE_VARINT),
 	EVENT_TEXT = FIELD(23, WIRE_BYTES),
+	EVENT_COUNT = FIELD(30, WIRE_VARINT),
 	EVENT_SOURCE = FIELD(34, WIRE_VARINT),
 	TYPE_BEGIN = 1,
 	TYPE_END = 2,
 	TYPE_INSTANT = 3,
+	TYPE_COUNTER = 4,
 
 	ANNOTATION_NAME = FIELD(10, WIRE_BYTES),
 	ANNOTATION_UINT = FIELD(3, WIRE_VARINT),
@@ -97,7 +100,7 @@ struct perfetto_writer {
 	bool has_mark; /* the trigger is still to be written in this thread */
 	uint64_t mark_time;
 	char mark[WALK_TRIGGER_SIZE];
-	uint64_t lanes; /* tracks of spans so far */
+	uint64_t others; /* tracks of spans and counters so far */
 };
 
 /* Begins an empty message of this level; message_end() adds it to the message above. */
@@ -487,13 +490,17 @@ static void put_note(struct perfetto_writer *w, unsigned type, uint64_t track, u
 	end_packet(w);
 }
 
-static uint64_t add_lane(struct perfetto_writer *w, uint64_t thread_track)
+/* Adds a track beneath that of a thread or of the process; returns its number. */
+static uint64_t add_track(struct perfetto_writer *w, const char *name, uint64_t parent, bool counter)
 {
-	uint64_t uuid = FIRST_THREAD_TRACK + store_threads(w->walk->store) + w->lanes++;
+	uint64_t uuid = FIRST_THREAD_TRACK + store_threads(w->walk->store) + w->others++;
 
 	put_number(message_begin(w, 1), TRACK_UUID, uuid);
-	put_text(&w->parts[1], TRACK_NAME, "spans");
-	put_number(&w->parts[1], TRACK_PARENT, thread_track);
+	put_text(&w->parts[1], TRACK_NAME, name);
+	put_number(&w->parts[1], TRACK_PARENT, parent);
+	message_begin(w, 2);
+	if (counter)
+		message_end(w, &w->parts[1], TRACK_COUNTER, 2);
 	message_begin(w, 0);
 	message_end(w, &w->parts[0], PACKET_TRACK, 1);
 	end_packet(w);
@@ -517,12 +524,37 @@ static void write_notes(struct perfetto_writer *w, size_t thread)
 		while (lane < n_lanes && until[lane] > n->time)
 			lane++;
 		if (lane == n_lanes && n_lanes < LANES)
-			lanes[n_lanes++] = add_lane(w, track);
+			lanes[n_lanes++] = add_track(w, "spans", track, false);
 		lane = MIN(lane, (size_t)LANES - 1);
 		until[lane] = n->kind == STORE_NOTE_OPEN ? UINT64_MAX : n->until;
 		put_note(w, TYPE_BEGIN, lanes[lane], n->time, n);
 		if (n->kind == STORE_NOTE_SPAN)
 			put_note(w, TYPE_END, lanes[lane], n->until, n);
+	}
+}
+
+/* Each counter of a thread has a track beneath that of the thread; those of no thread are beneath the process. */
+static void write_counters(struct perfetto_writer *w, uint32_t tid, uint64_t parent)
+{
+	uint64_t tracks[WALK_COUNTERS_MAX];
+	struct walk_counters counters = { .n = 0 };
+	const struct store_note *n;
+	size_t at = 0;
+
+	while ((n = walk_sample(w->walk, tid, &at))) {
+		bool new;
+		size_t i = walk_counter(&counters, n->label, &new);
+
+		if (new)
+			tracks[i] = add_track(w, n->label, parent, true);
+		put_number(message_begin(w, 0), PACKET_TIMESTAMP, n->time);
+		put_number(&w->parts[0], PACKET_CLOCK, CLOCK_ID_MONOTONIC);
+		put_number(&w->parts[0], PACKET_SEQUENCE, w->sequence + store_threads(w->walk->store));
+		put_number(message_begin(w, 1), EVENT_TYPE, TYPE_COUNTER);
+		put_number(&w->parts[1], EVENT_TRACK, tracks[i]);
+		put_number(&w->parts[1], EVENT_COUNT, (uint64_t)n->value);
+		message_end(w, &w->parts[0], PACKET_TRACK_EVENT, 1);
+		end_packet(w);
 	}
 }
 
@@ -584,9 +616,12 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 		rc = walk_thread(&walk, i, &sink);
 		write_mark(&w, UINT64_MAX);
 		write_notes(&w, i);
+		write_counters(&w, t->tid, FIRST_THREAD_TRACK + i);
 		if (walk_ending(&walk, t))
 			write_instant(&w, OWN_ENDING, walk_ending(&walk, t), 0);
 	}
+	if (rc == 0 && walk.tid < 0)
+		write_counters(&w, 0, PROCESS_TRACK);
 	return rc < 0 ? rc : out_finish(&w.out);
 }
 

@@ -156,8 +156,36 @@ static size_t count_unplaced_notes(const struct timeline_output *o, const struct
 	size_t beside = 0;
 
 	for (size_t i = 0; (n = store_note(o->walk->store, i)); i++)
-		beside += n->tid == t->tid && (!n->time || n->time > t->last || n->until < t->first);
+		beside += n->tid == t->tid && n->kind != STORE_NOTE_COUNTER &&
+			  (!n->time || n->time > t->last || n->until < t->first);
 	return beside;
+}
+
+/* Prints what each counter of a thread has counted between its first and last sample in the exported time. */
+static void print_counters(struct timeline_output *o, uint32_t tid)
+{
+	int64_t first[WALK_COUNTERS_MAX], last[WALK_COUNTERS_MAX];
+	struct walk_counters counters = { .n = 0 };
+	const struct store_note *n;
+	size_t at = 0;
+
+	while ((n = walk_sample(o->walk, tid, &at))) {
+		bool new;
+		size_t i = walk_counter(&counters, n->label, &new);
+
+		if (new)
+			first[i] = n->value;
+		last[i] = n->value;
+	}
+	for (size_t i = 0; i < counters.n; i++) {
+		char name[256];
+
+		buf_printf(&o->out.buf, "%s%s %jd",
+			   i ? ", " : "  counted: ", escape_text(counters.labels[i], name, sizeof(name)),
+			   (intmax_t)(last[i] - first[i]));
+	}
+	if (counters.n)
+		buf_printf(&o->out.buf, "\n");
 }
 
 void timeline_print_head(struct timeline_output *o, size_t thread, const struct timeline_summary *s)
@@ -188,6 +216,7 @@ void timeline_print_head(struct timeline_output *o, size_t thread, const struct 
 	if (beside)
 		buf_printf(b, "  %zu note%s not in the trace: older, or in a gap\n", beside,
 			   beside == 1 ? " is" : "s are");
+	print_counters(o, t->tid);
 	buf_printf(b, "%s%*s  %*s   FUNCTION%s\n", paint(o, BOLD), o->time_columns, "TIME", DURATION_COLUMNS,
 		   "DURATION", paint(o, PLAIN));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
+#include <string.h>
 
 #include "lib/base/duration.h"
 #include "lib/export/walk.h"
@@ -61,10 +62,36 @@ const struct store_note *walk_note(const struct export_walk *w, const struct sto
 	*at = MAX(*at, first_note(w->store, t->tid));
 	while ((n = store_note(w->store, *at)) && n->tid == t->tid) {
 		++*at;
-		if (n->time && n->time <= MIN(t->last, w->until) && n->until >= MAX(t->first, w->since))
+		if (n->time && n->time <= MIN(t->last, w->until) && n->until >= MAX(t->first, w->since) &&
+		    n->kind != STORE_NOTE_COUNTER)
 			return n;
 	}
 	return NULL;
+}
+
+const struct store_note *walk_sample(const struct export_walk *w, uint32_t tid, size_t *at)
+{
+	const struct store_note *n;
+
+	*at = MAX(*at, first_note(w->store, tid));
+	while ((n = store_note(w->store, *at)) && n->tid == tid) {
+		++*at;
+		if (n->kind == STORE_NOTE_COUNTER && n->time >= w->first && n->time <= w->last)
+			return n;
+	}
+	return NULL;
+}
+
+size_t walk_counter(struct walk_counters *c, const char *label, bool *ret_new)
+{
+	size_t i = 0;
+
+	while (i < c->n && strcmp(c->labels[i], label) != 0)
+		i++;
+	*ret_new = i == c->n && i < WALK_COUNTERS_MAX;
+	if (*ret_new)
+		c->labels[c->n++] = label;
+	return MIN(i, (size_t)WALK_COUNTERS_MAX - 1);
 }
 
 void walk_begin(struct export_walk *w, const struct store *s, const struct export_options *o, struct export_result *ret)
@@ -92,8 +119,8 @@ void walk_begin(struct export_walk *w, const struct store *s, const struct expor
 	}
 	if (!ret->threads)
 		return;
-	ret->since = MAX(first, w->since);
-	ret->until = MIN(last, w->until);
+	ret->since = w->first = MAX(first, w->since);
+	ret->until = w->last = MIN(last, w->until);
 }
 
 /* Passes enters of the frames that are open where the export begins. */

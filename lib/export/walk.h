@@ -13,6 +13,7 @@ enum { WALK_MARK_KINDS = 2 };
 struct export_walk {
 	const struct store *store;
 	uint64_t since, until;
+	uint64_t first, last; /* of what is exported: its trace may begin and end within these limits */
 	int64_t tid;
 	struct store_trigger trigger;
 	bool has_call; /* the call that triggered the snapshot is known */
@@ -45,6 +46,21 @@ bool walk_trigger(const struct export_walk *w, const struct store_thread *t, uin
  * in *at, which begins as 0; NULL after the last.
  */
 const struct store_note *walk_note(const struct export_walk *w, const struct store_thread *t, size_t *at);
+
+/* The same for the samples of the counters of a thread, in the exported time; tid 0: those of no thread. */
+const struct store_note *walk_sample(const struct export_walk *w, uint32_t tid, size_t *at);
+
+enum { WALK_COUNTERS_MAX = 64 };
+
+/* Names of counters, in the order in which they occurred. */
+struct walk_counters {
+	const char *labels[WALK_COUNTERS_MAX];
+	size_t n;
+};
+
+/* Returns the index of a counter's name, which is added; *ret_new: it was not there. Those beyond the limit share it.
+ */
+size_t walk_counter(struct walk_counters *c, const char *label, bool *ret_new);
 
 /* True if a frame of a thread is the call that triggered the snapshot. */
 static inline bool walk_is_trigger(const struct export_walk *w, const struct store_thread *t,

@@ -5,7 +5,9 @@
 
 #include "lib/perfdata/file.h"
 
-enum { STRING_SIZE_MAX = 4096, BUILD_IDS_MAX = 64 << 20, NOTES_SIZE_MAX = 1 << 20 };
+enum { STRING_SIZE_MAX = 4096, BUILD_IDS_MAX = 64 << 20, NOTES_SIZE_MAX = 1 << 20, EVENT_DESC_MAX = 1 << 20 };
+
+#define PERF_FREQUENCY_NAME "power:cpu_frequency" /* the kernel's tracepoint */
 
 static bool has_feature(const struct pd_file *f, unsigned feature)
 {
@@ -168,6 +170,51 @@ static int check_sections(struct pd_file *f)
 			pd_damage(f, f->size, "the feature sections are cut short");
 			break;
 		}
+	}
+	return 0;
+}
+
+/* Determines what the samples of an event are, and keeps its name. */
+static void set_event_name(struct pd_file *f, uint32_t n, struct reader *text)
+{
+	struct event *e = &f->events[n];
+	struct pd_counter *counter = (struct pd_counter *)f->lists[COUNTERS].data + n;
+	size_t size = strnlen((const char *)text->at, rd_left(text));
+
+	if (size == strlen(PD_FREQUENCY_NAME) && memcmp(text->at, PD_FREQUENCY_NAME, size) == 0)
+		e->counter = FREQUENCY;
+	else if (size == strlen(PERF_FREQUENCY_NAME) && memcmp(text->at, PERF_FREQUENCY_NAME, size) == 0)
+		e->counter = FREQUENCY_RAW;
+	else
+		e->counter = COUNTER;
+	counter->frequency = e->counter != COUNTER;
+	counter->name = pd_keep_name(f, text);
+}
+
+int pd_read_event_names(struct pd_file *f)
+{
+	uint64_t at, size, config;
+	uint32_t n = 0, attr_size = 0, n_ids, length, type;
+	struct reader r, text;
+	int rc = f->data_cut ? -ENODATA : find_section(f, PD_FEAT_EVENT_DESC, &at, &size);
+
+	buf_zero(&f->lists[COUNTERS], f->n_events * sizeof(struct pd_counter));
+	if (rc == 0)
+		rc = buf_error(&f->lists[COUNTERS]);
+	if (rc == 0)
+		rc = pd_view(f, at, EVENT_DESC_MAX, &r);
+	if (rc < 0)
+		return rc == -ENODATA ? 0 : rc;
+	if (rd_u32(&r, &n) < 0 || rd_u32(&r, &attr_size) < 0 || attr_size < PD_ATTR_SIZE_MIN)
+		return 0;
+	/* The events are in the order of their attributes. */
+	for (uint32_t i = 0; i < MIN((size_t)n, f->n_events); i++) {
+		if (rd_u32(&r, &type) < 0 || rd_skip(&r, 4) < 0 || rd_u64(&r, &config) < 0 ||
+		    rd_skip(&r, attr_size - 16) < 0 || rd_u32(&r, &n_ids) < 0 || rd_u32(&r, &length) < 0 ||
+		    rd_sub(&r, length, &text) < 0 || rd_skip(&r, 8 * (size_t)n_ids) < 0)
+			break;
+		if (type == f->events[i].type && config == f->events[i].config)
+			set_event_name(f, i, &text);
 	}
 	return 0;
 }

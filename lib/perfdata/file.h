@@ -9,11 +9,16 @@
 #include "lib/perfdata/pieces.h"
 #include "lib/perfdata/read.h"
 
+/* What the samples of an event are: nothing that is kept, events that it counted, or a CPU's frequency. */
+enum counter_kind { NO_COUNTER, COUNTER, FREQUENCY, FREQUENCY_RAW };
+
 struct event {
 	uint32_t type;
-	uint64_t sample_type;
+	uint64_t config, period; /* period 0: it varies */
+	uint64_t sample_type, read_format;
 	bool sample_id_all;
 	bool of_threads, of_cpus; /* from ID_INDEX records */
+	enum counter_kind counter;
 };
 
 struct event_id {
@@ -25,7 +30,23 @@ struct event_id {
  * Lists kept while reading. NAMES holds NUL-terminated texts; pointers to a name hold its offset there until all are
  * read, since the list may move.
  */
-enum list { IDS, CPUS, COMMS, TASKS, MAPS, LINKS, HW_IDS, RUNS, RECORDS, BUFFERS, NAMES, NOTES, LISTS };
+enum list {
+	IDS,
+	CPUS,
+	COMMS,
+	TASKS,
+	MAPS,
+	LINKS,
+	HW_IDS,
+	RUNS,
+	RECORDS,
+	BUFFERS,
+	NAMES,
+	NOTES,
+	COUNTERS,
+	SAMPLES,
+	LISTS
+};
 
 enum { PD_HEADS = 4096 };
 
@@ -66,6 +87,9 @@ void pd_damage(struct pd_file *f, uint64_t offset, const char *cause);
 /* Reads the header and the events. -EBADMSG, with *p: they are invalid. */
 int pd_read_events(struct pd_file *f, struct pd_problem *p);
 
+/* Reads the names of the events, and determines what their samples are. */
+int pd_read_event_names(struct pd_file *f);
+
 /* Reads at most 1 MiB of the file; *ret is valid until the next call, and shorter at the end of the file. */
 int pd_view(struct pd_file *f, uint64_t offset, size_t size, struct reader *ret);
 
@@ -77,6 +101,12 @@ const char *pd_keep_name(struct pd_file *f, struct reader *r);
 
 /* Parses a record; r is its body. -EBADMSG: too short for its type; -EOPNOTSUPP: AUX trace other than CoreSight. */
 int pd_on_record(struct pd_file *f, uint32_t type, uint16_t misc, struct reader *r);
+
+/* Returns the event with this ID; the first one, if there is none. */
+struct event *pd_event_of(const struct pd_file *f, uint64_t id);
+
+/* Keeps a sample of an event that counts. -EBADMSG: it is too short for its event. */
+int pd_on_sample(struct pd_file *f, struct reader *r);
 
 /* Parses an AUXTRACE record; *ret_size is the number of bytes of trace that follow it. */
 int pd_on_auxtrace(struct pd_file *f, struct reader *r, uint64_t file_offset, uint64_t *ret_size);

@@ -41,6 +41,9 @@ enum pd_record {
 
 enum { PD_AUXTRACE_CS_ETM = 3 };
 
+/* The name of csight's own event for frequencies: the period of a sample is kHz, its CPU the one that has changed. */
+#define PD_FREQUENCY_NAME "cpu-frequency"
+
 enum {
 	PD_MISC_CPUMODE = 7,
 	PD_MISC_KERNEL = 1,
@@ -57,10 +60,22 @@ enum {
 	PD_SAMPLE_IP = 1 << 0,
 	PD_SAMPLE_TID = 1 << 1,
 	PD_SAMPLE_TIME = 1 << 2,
+	PD_SAMPLE_ADDR = 1 << 3,
+	PD_SAMPLE_READ = 1 << 4,
+	PD_SAMPLE_CALLCHAIN = 1 << 5,
 	PD_SAMPLE_ID = 1 << 6,
 	PD_SAMPLE_CPU = 1 << 7,
+	PD_SAMPLE_PERIOD = 1 << 8,
 	PD_SAMPLE_STREAM_ID = 1 << 9,
+	PD_SAMPLE_RAW = 1 << 10,
 	PD_SAMPLE_IDENTIFIER = 1 << 16,
+};
+
+enum {
+	PD_FORMAT_TIMES = 3, /* bits of two times */
+	PD_FORMAT_ID = 1 << 2,
+	PD_FORMAT_GROUP = 1 << 3,
+	PD_FORMAT_LOST = 1 << 4,
 };
 
 /* Flags of struct perf_event_attr, as bits of one word. */
@@ -71,6 +86,7 @@ enum {
 	PD_ATTR_EXCLUDE_HV = 1 << 6,
 	PD_ATTR_MMAP = 1 << 8,
 	PD_ATTR_COMM = 1 << 9,
+	PD_ATTR_FREQUENCY = 1 << 10,
 	PD_ATTR_TASK = 1 << 13,
 	PD_ATTR_SAMPLE_ID_ALL = 1 << 18,
 	PD_ATTR_EXCLUDE_GUEST = 1 << 20,

@@ -138,10 +138,13 @@ static int read_events(struct pd_file *f, uint64_t at, uint64_t size, uint64_t a
 		if (rc < 0)
 			return rc;
 		/* type, size, config, sample_period, sample_type, read_format, flags */
-		if (rd_u32(&r, &e->type) < 0 || rd_skip(&r, 20) < 0 || rd_u64(&r, &e->sample_type) < 0 ||
-		    rd_skip(&r, 8) < 0 || rd_u64(&r, &flags) < 0 || rd_skip(&r, attr_size - 64) < 0 ||
-		    rd_u64(&r, &ids) < 0 || rd_u64(&r, &ids_size) < 0)
+		if (rd_u32(&r, &e->type) < 0 || rd_skip(&r, 4) < 0 || rd_u64(&r, &e->config) < 0 ||
+		    rd_u64(&r, &e->period) < 0 || rd_u64(&r, &e->sample_type) < 0 || rd_u64(&r, &e->read_format) < 0 ||
+		    rd_u64(&r, &flags) < 0 || rd_skip(&r, attr_size - 64) < 0 || rd_u64(&r, &ids) < 0 ||
+		    rd_u64(&r, &ids_size) < 0)
 			return set_problem(p, at, "the events lie after the end of the file");
+		if (flags & PD_ATTR_FREQUENCY)
+			e->period = 0;
 		e->sample_id_all = flags & PD_ATTR_SAMPLE_ID_ALL;
 		f->contents.names_clock = f->contents.names_clock || flags & PD_ATTR_USE_CLOCKID;
 		rc = read_ids(f, (uint32_t)f->n_events, ids, ids_size, p);
@@ -252,6 +255,7 @@ static void fill_contents(struct pd_file *f)
 	struct pd_contents *c = &f->contents;
 	struct pd_comm *comms = (struct pd_comm *)f->lists[COMMS].data;
 	struct pd_map *maps = (struct pd_map *)f->lists[MAPS].data;
+	struct pd_counter *counters = (struct pd_counter *)f->lists[COUNTERS].data;
 	const char *names = (const char *)f->lists[NAMES].data, **texts[] = { &c->version, &c->release, &c->arch };
 
 	for (size_t i = 0; i < ELEMENTS(texts); i++)
@@ -272,6 +276,12 @@ static void fill_contents(struct pd_file *f)
 	c->n_hw_ids = f->lists[HW_IDS].size / sizeof(*c->hw_ids);
 	c->runs = (struct pd_run *)f->lists[RUNS].data;
 	c->n_runs = f->lists[RUNS].size / sizeof(*c->runs);
+	c->n_counters = f->lists[COUNTERS].size / sizeof(*counters);
+	for (size_t i = 0; i < c->n_counters; i++)
+		counters[i].name = names + (uintptr_t)counters[i].name;
+	c->counters = counters;
+	c->samples = (struct pd_sample *)f->lists[SAMPLES].data;
+	c->n_samples = f->lists[SAMPLES].size / sizeof(*c->samples);
 	for (size_t i = 0; i < f->n_events; i++)
 		if (f->events[i].type == c->pmu_type && (f->events[i].of_cpus || f->events[i].of_threads))
 			c->slices = f->events[i].of_cpus ? PD_SLICES_OF_CPUS : PD_SLICES_OF_THREADS;
@@ -321,6 +331,8 @@ static int read_all(struct pd_file *f, struct pd_problem *p)
 
 	if (rc == 0)
 		rc = pd_read_events(f, p);
+	if (rc == 0)
+		rc = pd_read_event_names(f);
 	if (rc == 0)
 		rc = read_records(f, p);
 	if (rc == 0 && !f->has_metadata)

@@ -88,6 +88,12 @@ struct pd_loss {
 	size_t longest; /* index of the loss that ends last, among those up to this one: see losses.c */
 };
 
+/* An event of the file. One that is not named has no samples. */
+struct pd_counter {
+	const char *name;
+	bool frequency; /* of the CPUs that its samples name */
+};
+
 struct pd_contents {
 	const struct pd_cpu *cpus; /* metadata */
 	size_t n_cpus;
@@ -104,6 +110,10 @@ struct pd_contents {
 	size_t n_hw_ids;
 	const struct pd_run *runs; /* in the order of the file */
 	size_t n_runs;
+	const struct pd_counter *counters;
+	size_t n_counters;
+	const struct pd_sample *samples; /* in the order of the file */
+	size_t n_samples;
 	enum pd_slices slices;
 	const struct pd_piece *pieces;
 	size_t n_pieces;

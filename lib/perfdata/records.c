@@ -8,7 +8,7 @@
 
 enum { CPUS_MAX = 4096, INHERITED_EACH_MAX = 1024, INHERIT_STEPS_MAX = 16384, INHERITED_MAX = 1 << 20 };
 
-static struct event *event_of(const struct pd_file *f, uint64_t id)
+struct event *pd_event_of(const struct pd_file *f, uint64_t id)
 {
 	struct event_id key = { .id = id }, *found = NULL;
 
@@ -30,7 +30,7 @@ static struct pd_origin parse_origin(const struct pd_file *f, struct reader *r)
 	if (e->sample_type & PD_SAMPLE_IDENTIFIER && rd_left(r) >= 8) {
 		tail = *r;
 		if (rd_skip(&tail, rd_left(r) - 8) == 0 && rd_u64(&tail, &skip) == 0)
-			e = event_of(f, skip);
+			e = pd_event_of(f, skip);
 	}
 	if (!e->sample_id_all)
 		return o;
@@ -263,7 +263,7 @@ static int on_id_index(struct pd_file *f, struct reader *r)
 
 		if (rd_u64(r, &id) < 0 || rd_u64(r, &index) < 0 || rd_u64(r, &cpu) < 0 || rd_u64(r, &tid) < 0)
 			return -EBADMSG;
-		e = event_of(f, id);
+		e = pd_event_of(f, id);
 		e->of_cpus = e->of_cpus || tid == UINT64_MAX;
 		e->of_threads = e->of_threads || tid != UINT64_MAX;
 	}
@@ -316,6 +316,8 @@ int pd_on_record(struct pd_file *f, uint32_t type, uint16_t misc, struct reader 
 	case PD_REC_MMAP:
 	case PD_REC_MMAP2:
 		return on_map(f, type, misc, r, &o);
+	case PD_REC_SAMPLE:
+		return pd_on_sample(f, r);
 	case PD_REC_AUX:
 		return on_aux(f, r, &o);
 	case PD_REC_AUX_OUTPUT_HW_ID:

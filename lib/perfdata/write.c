@@ -11,13 +11,15 @@
 #include "lib/perfdata/write.h"
 
 /*
- * The file has two events: the trace, and a dummy event for sideband. Each has one identifier, which the sample_id at
- * the end of a record refers to.
+ * The file has an event for the trace, a dummy event for sideband, and those of the counters. Each has one identifier,
+ * which the sample_id at the end of a record refers to.
  */
-enum { EVENT_TRACE, EVENT_SIDE, EVENTS };
+enum { EVENT_TRACE, EVENT_SIDE, EVENT_COUNTERS };
 
-static const uint64_t event_ids[EVENTS] = { 1, 2 };
-static const char *const event_names[EVENTS] = { "cs_etm//u", "dummy:u" };
+static uint64_t event_id(unsigned event)
+{
+	return event + 1;
+}
 
 enum { FLUSH_AT = 64 << 10, STRING_MAX = 4096, PMU_SOFTWARE = 1, SW_DUMMY = 9 };
 
@@ -27,6 +29,7 @@ struct pd_writer {
 	struct buf out; /* written to the file at .at */
 	uint64_t at;
 	uint64_t data_at;
+	uint32_t n_events;
 	uint64_t buffer_left; /* of the AUX buffer being written */
 	unsigned buffer_pad;
 	bool mixed, live, in_buffers;
@@ -78,16 +81,20 @@ static void begin_span(struct pd_writer *w, bool trace)
 static void put_attr(struct buf *b, const struct pd_session *s, unsigned event)
 {
 	bool monotonic = !s->clock.known && !s->own_clock;
+	const struct pd_event *counter = event >= EVENT_COUNTERS ? &s->counters[event - EVENT_COUNTERS] : NULL;
+	uint64_t sample = PD_SAMPLE_TID | PD_SAMPLE_TIME | PD_SAMPLE_CPU | PD_SAMPLE_IDENTIFIER;
 	uint64_t flags = PD_ATTR_DISABLED | PD_ATTR_INHERIT | PD_ATTR_EXCLUDE_KERNEL | PD_ATTR_EXCLUDE_HV |
 			 PD_ATTR_SAMPLE_ID_ALL | PD_ATTR_EXCLUDE_GUEST | (monotonic ? PD_ATTR_USE_CLOCKID : 0);
 
 	if (event == EVENT_SIDE)
 		flags |= PD_ATTR_MMAP | PD_ATTR_COMM | PD_ATTR_TASK | PD_ATTR_MMAP2 | PD_ATTR_COMM_EXEC;
-	buf_u32(b, event == EVENT_TRACE ? s->pmu_type : PMU_SOFTWARE);
+	if (counter && !counter->period)
+		flags |= PD_ATTR_FREQUENCY;
+	buf_u32(b, counter ? counter->type : event == EVENT_TRACE ? s->pmu_type : PMU_SOFTWARE);
 	buf_u32(b, PD_ATTR_SIZE);
-	buf_u64(b, event == EVENT_TRACE ? s->pmu_config : SW_DUMMY);
-	buf_u64(b, 1); /* sample_period */
-	buf_u64(b, PD_SAMPLE_IP | PD_SAMPLE_TID | PD_SAMPLE_TIME | PD_SAMPLE_CPU | PD_SAMPLE_IDENTIFIER);
+	buf_u64(b, counter ? counter->config : event == EVENT_TRACE ? s->pmu_config : SW_DUMMY);
+	buf_u64(b, !counter ? 1 : counter->period ? counter->period : counter->rate);
+	buf_u64(b, sample | (counter ? PD_SAMPLE_PERIOD : PD_SAMPLE_IP));
 	buf_u64(b, 0); /* read_format */
 	buf_u64(b, flags);
 	buf_zero(b, 8 + 8 * 4 + 4); /* wakeup and breakpoint to sample_stack_user */
@@ -134,13 +141,15 @@ static void gather_features(struct pd_writer *w, const struct pd_session *s)
 	feature_done(w, PD_FEAT_NRCPUS);
 	string_feature(w, PD_FEAT_CMDLINE, s->cmdline);
 
-	buf_u32(&w->info, EVENTS);
+	buf_u32(&w->info, w->n_events);
 	buf_u32(&w->info, PD_ATTR_SIZE);
-	for (unsigned i = 0; i < EVENTS; i++) {
+	for (unsigned i = 0; i < w->n_events; i++) {
 		put_attr(&w->info, s, i);
 		buf_u32(&w->info, 1);
-		put_string(&w->info, event_names[i]);
-		buf_u64(&w->info, event_ids[i]);
+		put_string(&w->info, i == EVENT_TRACE  ? "cs_etm//u"
+				     : i == EVENT_SIDE ? "dummy:u"
+						       : s->counters[i - EVENT_COUNTERS].name);
+		buf_u64(&w->info, event_id(i));
 	}
 	feature_done(w, PD_FEAT_EVENT_DESC);
 
@@ -199,7 +208,7 @@ static void end_with_id(struct pd_writer *w, size_t start, unsigned event, const
 	buf_u64(&w->out, o->time);
 	buf_u32(&w->out, o->cpu);
 	buf_u32(&w->out, 0);
-	buf_u64(&w->out, event_ids[event]);
+	buf_u64(&w->out, event_id(event));
 	end_record(w, start);
 }
 
@@ -247,8 +256,8 @@ static void put_header(struct pd_writer *w, uint64_t data_size)
 	buf_u64(&w->out, PD_MAGIC);
 	buf_u64(&w->out, PD_HEADER_SIZE);
 	buf_u64(&w->out, PD_ATTR_SIZE + 16);
-	buf_u64(&w->out, PD_HEADER_SIZE + sizeof(event_ids));
-	buf_u64(&w->out, EVENTS * (PD_ATTR_SIZE + 16));
+	buf_u64(&w->out, PD_HEADER_SIZE + w->n_events * sizeof(uint64_t));
+	buf_u64(&w->out, w->n_events * (PD_ATTR_SIZE + 16));
 	buf_u64(&w->out, w->data_at);
 	buf_u64(&w->out, data_size);
 	buf_zero(&w->out, 16); /* event_types, no longer used */
@@ -269,7 +278,8 @@ int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **
 	w->monotonic = !session->clock.known && !session->own_clock;
 	w->live = session->live;
 	w->mixed = session->mixed || session->live;
-	w->data_at = PD_HEADER_SIZE + sizeof(event_ids) + EVENTS * (PD_ATTR_SIZE + 16);
+	w->n_events = EVENT_COUNTERS + session->n_counters;
+	w->data_at = PD_HEADER_SIZE + w->n_events * (sizeof(uint64_t) + PD_ATTR_SIZE + 16);
 	/* Else pd_write_end() writes the header. */
 	if (w->live) {
 		put_header(w, 0);
@@ -278,9 +288,9 @@ int pd_write_begin(int fd, const struct pd_session *session, struct pd_writer **
 		buf_zero(&w->out, PD_HEADER_SIZE);
 	}
 	begin_span(w, false);
-	for (unsigned i = 0; i < EVENTS; i++)
-		buf_u64(&w->out, event_ids[i]);
-	for (unsigned i = 0; i < EVENTS; i++) {
+	for (unsigned i = 0; i < w->n_events; i++)
+		buf_u64(&w->out, event_id(i));
+	for (unsigned i = 0; i < w->n_events; i++) {
 		put_attr(&w->out, session, i);
 		buf_u64(&w->out, PD_HEADER_SIZE + i * sizeof(uint64_t));
 		buf_u64(&w->out, sizeof(uint64_t));
@@ -376,6 +386,21 @@ void pd_write_itrace_start(struct pd_writer *w, uint32_t pid, uint32_t tid, uint
 	buf_u32(&w->out, pid);
 	buf_u32(&w->out, tid);
 	end_with_id(w, start, EVENT_TRACE, &(struct pd_origin){ pid, tid, cpu, time });
+}
+
+void pd_write_sample(struct pd_writer *w, const struct pd_sample *sample)
+{
+	const struct pd_origin *origin = &sample->origin;
+	size_t start = begin_record(w, PD_REC_SAMPLE, PD_MISC_USER);
+
+	buf_u64(&w->out, event_id(EVENT_COUNTERS + sample->counter));
+	buf_u32(&w->out, origin->pid);
+	buf_u32(&w->out, origin->tid);
+	buf_u64(&w->out, origin->time);
+	buf_u32(&w->out, origin->cpu);
+	buf_u32(&w->out, 0);
+	buf_u64(&w->out, sample->value);
+	end_record(w, start);
 }
 
 void pd_write_record(struct pd_writer *w, uint32_t type, uint16_t misc, const void *body, size_t size,

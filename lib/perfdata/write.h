@@ -68,10 +68,26 @@ struct pd_origin {
 	uint64_t time;
 };
 
+/* A sample of an event that counts, or of a CPU's frequency. */
+struct pd_sample {
+	uint32_t counter;        /* its index */
+	struct pd_origin origin; /* of a frequency: the CPU that has it */
+	uint64_t value;          /* events since the sample before it, of the same thread; or kHz from then on */
+};
+
 struct pd_task {
 	uint32_t pid, ppid, tid, ptid;
 	bool exit; /* else a fork */
 	uint64_t time;
+};
+
+/* An event that counts. */
+struct pd_event {
+	const char *name; /* of a frequency: PD_FREQUENCY_NAME */
+	uint32_t type;
+	uint64_t config;
+	uint64_t period; /* events from one sample to the next; 0: it varies, and there are: */
+	uint64_t rate;   /* samples a second */
 };
 
 struct pd_session {
@@ -81,6 +97,8 @@ struct pd_session {
 	bool snapshot;                                   /* recorded in snapshot (overwrite) mode */
 	const struct pd_cpu *cpus;
 	uint32_t n_cpus;
+	const struct pd_event *counters;
+	uint32_t n_counters;
 	/* If known, it is written to the file, and records have times of perf's clock; else of CLOCK_MONOTONIC. */
 	struct pd_clock clock;
 	/* The times are not those of CLOCK_MONOTONIC, but of a clock of the recorder's own. */
@@ -124,6 +142,9 @@ void pd_write_task(struct pd_writer *w, const struct pd_task *t);
 /* pid UINT32_MAX: a mapping of the kernel. */
 void pd_write_map(struct pd_writer *w, const struct pd_map *map);
 void pd_write_itrace_start(struct pd_writer *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time);
+
+/* Writes a sample of a counter of the session. */
+void pd_write_sample(struct pd_writer *w, const struct pd_sample *sample);
 
 /* Writes a record of the kernel unchanged; body is the part between its header and its sample_id. */
 void pd_write_record(struct pd_writer *w, uint32_t type, uint16_t misc, const void *body, size_t size,

@@ -187,7 +187,8 @@ const char *store_note_kind_str(enum store_note_kind kind)
 	static const char *const kinds[STORE_NOTE_KINDS] = { [STORE_NOTE_POINT] = "note",
 							     [STORE_NOTE_SPAN] = "span",
 							     [STORE_NOTE_OPEN] = "open",
-							     [STORE_NOTE_ENDED] = "ended" };
+							     [STORE_NOTE_ENDED] = "ended",
+							     [STORE_NOTE_COUNTER] = "counter" };
 
 	return kinds[kind];
 }

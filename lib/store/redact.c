@@ -386,7 +386,7 @@ static int write_blocks(struct redaction *r)
 	return end_section(r, SECTION_BLOCKS, BLOCK_SIZE);
 }
 
-/* Writes the notes with "note" or "span" in place of their labels, which may be any text of the program. */
+/* Writes the notes with "note" or "span" in place of labels that the program chose. */
 static int write_notes(struct redaction *r)
 {
 	struct buf *b = &r->section;
@@ -396,7 +396,11 @@ static int write_notes(struct redaction *r)
 		const struct store_note *n = &r->from->notes[i];
 
 		buf_u32(b, n->tid);
-		rc = put_name(r, n->kind == STORE_NOTE_POINT ? "note" : "span", true);
+		rc = put_name(r,
+			      n->kind == STORE_NOTE_COUNTER ? n->label
+			      : n->kind == STORE_NOTE_POINT ? "note"
+							    : "span",
+			      true);
 		buf_u32(b, n->kind);
 		buf_u32(b, 0);
 		buf_u64(b, n->time);

@@ -66,12 +66,16 @@ bool store_thread_is_cut(const struct store_writer *w, uint32_t thread);
 /* Records how the process ended, and in which thread (0: unknown): META "ended", "ended_thread". */
 void store_set_ending(struct store_writer *w, const char *text, uint32_t tid);
 
-/* What a program wrote about itself (lib/notes/notes.h). The label may be any text. */
+/*
+ * What a program wrote about itself (lib/notes/notes.h), where the label may be any text; and samples of counters: the
+ * events that a thread has caused since the first one, or a value that belongs to no thread, with tid 0.
+ */
 enum store_note_kind {
 	STORE_NOTE_POINT,
 	STORE_NOTE_SPAN,
 	STORE_NOTE_OPEN,  /* a span without a known end */
 	STORE_NOTE_ENDED, /* a span without a known beginning */
+	STORE_NOTE_COUNTER,
 	STORE_NOTE_KINDS
 };
 

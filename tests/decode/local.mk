@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-decode_tests = tests/decode/decode.test tests/decode/inputs.test tests/decode/formats.test tests/decode/demux.test \
+decode_tests = tests/decode/decode.test tests/decode/inputs.test tests/decode/formats.test tests/decode/demux.test tests/decode/counters.test \
 	tests/decode/damage.test tests/decode/cage.test
 TESTS += $(decode_tests)
 EXTRA_DIST += $(decode_tests) tests/decode/autofdo-count tests/decode/autofdo-image tests/decode/perfdata-sinks

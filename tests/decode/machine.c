@@ -5,7 +5,7 @@
  *
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse|timeless] [handed] [wrapped|full|refilled] [failing]
  *                [truncated] [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced] [long]
- *                [overflow] [overfull] [unswitched|unsettled|recent] [attached] [started] [followed]
+ *                [overflow] [overfull] [unswitched|unsettled|recent] [attached] [started] [followed] [counted]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -44,6 +44,8 @@
  *   started       private sinks: records say when each slice began, and in which thread
  *   followed      stopped; DIR/live is what csight tail would get, with a round for each stop
  *   cycles        the trace units count cycles, of which none are traced
+ *   counted       samples of a counter when a thread of the process leaves a CPU, and of frequencies: DIR/counted has
+ * the sum of each thread, and of each CPU the number of its samples and the last one
  *
  * DIR/snapshot.json and DIR/trace.perf.data describe process A, DIR/image is its code. DIR/TID.pcs has the addresses
  * that a thread executed, in hexadecimal, one per line, with a line "gap" where tracing was off. Of a crowd, DIR/crowd
@@ -124,7 +126,7 @@ static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, timeless, handed, wrapped, full, refilled, failing, dropped, off;
-static bool followed, overflow, overfull, unswitched, unsettled, recent, attached, started;
+static bool followed, counted, overflow, overfull, unswitched, unsettled, recent, attached, started;
 static struct buf slice_starts; /* of slices: struct pd_origin */
 static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced, long_run;
 static unsigned rounds = ROUNDS, current_round;
@@ -142,7 +144,9 @@ struct cut {
 static struct cut cuts[ROUNDS / STOPS + 2];
 static size_t n_cuts;
 static uint64_t drop_at, arena_size;
-static struct buf frames;
+static struct buf frames, samples;
+static const struct pd_event counters[] = { { .name = "events:u", .type = 4, .config = 0x23, .rate = 1000 },
+					    { .name = PD_FREQUENCY_NAME, .type = 1, .config = 9, .period = 1 } };
 
 static uint64_t number(uint64_t below)
 {
@@ -230,6 +234,13 @@ static void note_run(struct cpu *c, uint32_t tid, bool in)
 	if ((attached && off && current_round < ATTACHED) || loses_switch(c))
 		return;
 	buf_add(&records, &o, sizeof(o));
+}
+
+static void note_sample(uint32_t counter, uint32_t tid, const struct cpu *c, uint64_t value)
+{
+	const struct pd_sample s = { counter, { PID_A, tid, (uint32_t)(c - cpus), c->time }, value };
+
+	buf_add(&samples, &s, sizeof(s));
 }
 
 /* The sink stopped within the slice. */
@@ -357,6 +368,10 @@ static void leave(struct cpu *c)
 		end_slice(c, t->tid, t->pid);
 	if (t->pid == PID_A)
 		note_run(c, t->tid, false);
+	if (t->pid == PID_A && counted)
+		note_sample(0, t->tid, c, 1 + number(1000));
+	if (counted && number(50) == 0)
+		note_sample(1, UINT32_MAX, c, 1000 * (1 + number(3000)));
 	if (truncated && number(3) == 0)
 		t->disabled = 0;
 	t->cpu = -1;
@@ -790,6 +805,8 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 				      .snapshot = true,
 				      .cpus = list,
 				      .n_cpus = CPUS,
+				      .counters = counters,
+				      .n_counters = counted ? ELEMENTS(counters) : 0,
 				      .clock = clock_of_trace };
 	char path[4096];
 	struct pd_writer *w;
@@ -805,6 +822,9 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 	write_starts(w, 0, slice_starts.size / sizeof(struct pd_origin));
 	write_switches(w, 0, records.size / sizeof(struct pd_origin));
 	write_pauses(w, 0, n_pauses);
+	/* The newest first, as csightd reads them. */
+	for (size_t i = samples.size / sizeof(struct pd_sample); i-- > 0;)
+		pd_write_sample(w, (const struct pd_sample *)samples.data + i);
 	for (size_t i = 0; i < n_frozen; i++)
 		pd_write_aux(w, &frozen[i]);
 	for (uint32_t i = 0; i < CPUS && !arena; i++)
@@ -824,6 +844,32 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 	pd_writer_free(w);
 	close(fd);
 	return rc;
+}
+
+static int write_counted(const char *dir)
+{
+	const struct pd_sample *list = (const struct pd_sample *)samples.data;
+	uint64_t sums[THREADS] = { 0 }, changes[CPUS] = { 0 }, last[CPUS] = { 0 };
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/counted", dir);
+	f = fopen(path, "w");
+	if (!f)
+		return -errno;
+	for (size_t i = 0; i < samples.size / sizeof(*list); i++) {
+		for (int t = 0; t < THREADS; t++)
+			sums[t] += list[i].counter == 0 && list[i].origin.tid == threads[t].tid ? list[i].value : 0;
+		if (list[i].counter == 0)
+			continue;
+		changes[list[i].origin.cpu]++;
+		last[list[i].origin.cpu] = list[i].value;
+	}
+	for (int t = 0; t < THREADS; t += 2)
+		fprintf(f, "thread %u %" PRIu64 "\n", threads[t].tid, sums[t]);
+	for (int c = 0; c < CPUS; c++)
+		fprintf(f, "cpu %d %" PRIu64 " %" PRIu64 "\n", c, changes[c], last[c]);
+	return fclose(f) < 0 ? -errno : 0;
 }
 
 static void write_json(const char *dir, uint64_t end)
@@ -996,6 +1042,7 @@ int main(int argc, char **argv)
 		attached = attached || strcmp(argv[i], "attached") == 0;
 		started = started || strcmp(argv[i], "started") == 0;
 		followed = followed || strcmp(argv[i], "followed") == 0;
+		counted = counted || strcmp(argv[i], "counted") == 0;
 		stopped = stopped || followed;
 		long_run = long_run || strcmp(argv[i], "long") == 0;
 	}
@@ -1071,7 +1118,7 @@ int main(int argc, char **argv)
 	if (kernel && write_kernel(argv[1]) < 0)
 		return 1;
 	write_json(argv[1], cpus[0].time + 1);
-	if (followed && write_live(argv[1]) < 0)
+	if ((followed && write_live(argv[1]) < 0) || (counted && write_counted(argv[1]) < 0))
 		return 1;
 	return write_trace(argv[1], frozen, n_frozen) < 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * pftrace-dump FILE: prints the slices of a Perfetto trace, one per line: tid depth ts dur name; instants have dur "-".
+ * Samples of counters are "counter ts value name".
  * With --notes: after the name the annotations, as key=value. With --threads: pid tid thread-name process-name; with
  * --attributes: key value. Fails, with a reason, on a file that Perfetto would not read completely.
  */
@@ -17,6 +18,10 @@ static void print_slices(const struct pf_trace *t, bool notes)
 	for (size_t i = 0; i < t->n_slices; i++) {
 		const struct pf_slice *s = &t->slices[i];
 
+		if (s->counted) {
+			printf("counter %" PRIu64 " %" PRId64 " %s\n", s->ts, s->value, t->threads[s->thread].name);
+			continue;
+		}
 		printf("%" PRIu64 " %u %" PRIu64 " ", t->threads[s->thread].tid, s->depth, s->ts);
 		if (s->instant)
 			printf("- %s", s->name);

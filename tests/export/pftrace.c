@@ -222,16 +222,30 @@ static int read_interned(struct state *s, struct sequence *q, struct reader r)
 	return rc;
 }
 
+static bool has_thread(const struct state *s, uint64_t uuid)
+{
+	for (size_t i = 0; i < s->t->n_threads; i++)
+		if (s->t->threads[i].uuid == uuid && !s->t->threads[i].counter)
+			return true;
+	return false;
+}
+
 static int read_track(struct state *s, struct reader r)
 {
 	struct pf_thread t = { 0 };
 	struct field f, inner;
 	bool is_thread = false;
+	uint64_t parent = 0;
 	int rc;
 
 	while ((rc = next_field(s, &r, &f)) == 1) {
 		if (f.number == 1)
 			t.uuid = f.value;
+		if (f.number == 2)
+			t.name = text_of(s, &f);
+		if (f.number == 5)
+			parent = f.value;
+		t.counter |= f.number == 8;
 		if (f.number != 3 && f.number != 4)
 			continue;
 		is_thread = f.number == 4;
@@ -250,8 +264,10 @@ static int read_track(struct state *s, struct reader r)
 		if (rc < 0)
 			return rc;
 	}
-	if (rc < 0 || !is_thread)
+	if (rc < 0 || (!is_thread && !t.counter))
 		return rc;
+	if (t.counter && parent != 1 && !has_thread(s, parent))
+		return fail(s, "a counter of no track %ju", (uintmax_t)parent);
 	for (size_t i = 0; i < s->t->n_threads; i++) {
 		if (s->t->threads[i].uuid == t.uuid)
 			return fail(s, "track %ju is defined twice", (uintmax_t)t.uuid);
@@ -388,6 +404,8 @@ static int read_event(struct state *s, struct sequence *q, struct reader r, uint
 			rc = read_annotation(s, f.bytes, &notes);
 		else if (f.number == 34)
 			source = f.value;
+		else if (f.number == 30)
+			slice.value = (int64_t)f.value;
 		else
 			rc = fail(s, "event field %ju", (uintmax_t)f.number);
 		if (rc < 0)
@@ -403,7 +421,9 @@ static int read_event(struct state *s, struct sequence *q, struct reader r, uint
 		rc = fail(s, "name %ju is undefined", (uintmax_t)iid);
 	if (rc == 0 && source && (type != 1 || source != iid))
 		rc = fail(s, "a source location of another function, or of none");
-	if (rc == 0 && type != 2 && !iid && !slice.name)
+	if (rc == 0 && (type == 4) != s->t->threads[slice.thread].counter)
+		rc = fail(s, "an event of type %ju on a track of the other kind", (uintmax_t)type);
+	if (rc == 0 && type != 2 && type != 4 && !iid && !slice.name)
 		rc = fail(s, "an event without a name");
 	if (rc < 0) {
 		free(notes);
@@ -421,6 +441,9 @@ static int read_event(struct state *s, struct sequence *q, struct reader r, uint
 		slice.name = q->names[iid];
 	slice.notes = notes;
 	slice.instant = type == 3;
+	slice.counted = type == 4;
+	if (slice.counted)
+		return add_slice(s, &slice);
 	return type == 1 || type == 3 ? begin_slice(s, track, &slice) : fail(s, "event type %ju", (uintmax_t)type);
 }
 
@@ -525,6 +548,9 @@ static int read_packet(struct state *s, struct reader r)
 		rc = read_interned(s, q, interned.bytes);
 	if (rc < 0 || !event.is_bytes)
 		return rc;
+	/* Without state, the time is absolute. */
+	if (clock == 3 && !flags)
+		return read_event(s, q, event.bytes, delta);
 	if (!(flags & 2) || !q->begun)
 		return fail(s, "an event that needs state, without its flag or before there is any");
 	if (!q->has_own_clock || (clock ? clock : q->default_clock) < 64)

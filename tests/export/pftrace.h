@@ -18,11 +18,14 @@ struct pf_slice {
 	const char *name;
 	char *notes; /* its annotations: "key=value key=value" */
 	bool instant;
+	bool counted; /* a sample of a counter, which is that of `thread`: */
+	int64_t value;
 };
 
 struct pf_thread {
 	uint64_t uuid, pid, tid;
 	const char *name, *process;
+	bool counter; /* the track of one, beneath that of a thread or of the process */
 };
 
 struct pf_attribute {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The traced programs: for aarch64, and static unless the name has a suffix.
 traced_static = demo hunt loops recurse indirect branchy library threads threads8 signals faults forks longjmps jit crash \
-	execs moves clocks clones requests messages steps waits words jobs server tails pair paced kernel-calls
+	execs moves clocks clones requests messages steps waits words jobs server tails pair paced kernel-calls pages
 traced_pie = library recurse
 traced_dynamic = library threads
 traced_static += ends planted

@@ -2,13 +2,13 @@
 # csightd in a virtual machine, on the real kernel's CoreSight code: too long for `make check`, minutes in all.
 # The longest ones first.
 RIG_TESTS = tests/rig/kernel-exact.rig tests/rig/triggers.rig tests/rig/options.rig tests/rig/keep.rig \
-	tests/rig/standing.rig tests/rig/line.rig tests/rig/stream.rig tests/rig/tail.rig tests/rig/loss.rig tests/rig/pauses.rig tests/rig/fill.rig \
+	tests/rig/standing.rig tests/rig/line.rig tests/rig/stream.rig tests/rig/tail.rig tests/rig/loss.rig tests/rig/pauses.rig tests/rig/counters.rig tests/rig/fill.rig \
 	tests/rig/run.rig tests/rig/kernel.rig tests/rig/filters.rig tests/rig/jit.rig tests/rig/four.rig tests/rig/search.rig \
 	tests/rig/crash.rig tests/rig/deaths.rig tests/rig/container.rig tests/rig/variants.rig tests/rig/selftest.rig \
 	tests/rig/smoke.rig tests/rig/capture.rig tests/rig/bare.rig tests/rig/units.rig tests/rig/exact.rig tests/rig/killed.rig \
 	tests/rig/unload.rig tests/rig/settings.rig tests/rig/perf-script.rig
 RIG_HOSTS = tests/rig/line.host tests/rig/perf-script.host tests/rig/jit.host tests/rig/four.host tests/rig/search.host \
-	tests/rig/loss.host tests/rig/pauses.host tests/rig/fill.host tests/rig/stream.host tests/rig/keep.host tests/rig/container.host \
+	tests/rig/loss.host tests/rig/pauses.host tests/rig/counters.host tests/rig/fill.host tests/rig/stream.host tests/rig/keep.host tests/rig/container.host \
 	tests/rig/kernel-exact.host tests/rig/variants.host tests/rig/tail.host
 RIG_LOG_DRIVER = $(LOG_DRIVER)
 RIG_LOG_COMPILER = $(top_srcdir)/tests/rig/rig
@@ -52,7 +52,7 @@ check_PROGRAMS += tests/rig/stops
 tests_rig_stops_SOURCES = tests/rig/stops.c tests/rig/shared.h
 tests_rig_stops_LDADD = lib/base/libbase.la
 EXTRA_DIST += tests/rig/module/Kbuild tests/rig/module/rig.h tests/rig/module/main.c tests/rig/module/source.c \
-	tests/rig/module/etr.c tests/rig/module/trbe.c tests/rig/plugin/plugin.c tests/rig/plugin/truth.c tests/rig/plugin/truth.h \
+	tests/rig/module/etr.c tests/rig/module/trbe.c tests/rig/module/frequencies.c tests/rig/plugin/plugin.c tests/rig/plugin/truth.c tests/rig/plugin/truth.h \
 	tests/rig/plugin/formatter.c tests/rig/plugin/formatter.h
 
 TESTS += tests/rig/compare.test

@@ -356,6 +356,10 @@ static int emu_check(struct capture_source *source, const struct capture_options
 					      .mode = s->fills ? CAPTURE_MODE_FILL : CAPTURE_MODE_RING,
 					      .ring_size = s->ring_size };
 
+	if (wanted->counters)
+		return reason_set(ret, -EEXIST,
+				  "counters: a program under the emulated trace unit has none; csight report counts "
+				  "its instructions");
 	if (wanted->kernel || wanted->filter || wanted->sink)
 		return reason_set(ret, -EEXIST, "%s: a program under the emulated trace unit has no %s",
 				  wanted->kernel   ? "kernel"

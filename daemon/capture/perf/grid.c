@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "daemon/capture/perf/grid.h"
+#include "daemon/capture/process/process-threads.h"
 #include "lib/base/array.h"
 #include "lib/base/util.h"
-
-enum { ROUNDS_MAX = 32 };
 
 /* What to open for each thread, on the CPUs [first, end) of the plan. */
 struct grid_opening {
@@ -21,9 +19,6 @@ struct grid_opening {
 	int poll_fd;
 	struct reason *why;
 };
-
-/* Opens the events of a thread. Returns 1 if its end or the events that it inherited left nothing to do. */
-typedef int (*open_thread_fn)(const struct grid_opening *o, uint32_t tid);
 
 static int add_fd(int **fds, size_t *n, size_t *room, int *fd)
 {
@@ -156,28 +151,6 @@ static int open_switches(const struct grid_opening *o, size_t n, uint32_t tid)
 	return rc;
 }
 
-struct tid_list {
-	uint32_t *list;
-	size_t n, room;
-};
-
-static bool has_tid(const struct tid_list *t, uint32_t tid)
-{
-	for (size_t i = 0; i < t->n; i++)
-		if (t->list[i] == tid)
-			return true;
-	return false;
-}
-
-static int add_tid(struct tid_list *t, uint32_t tid)
-{
-	int rc = array_reserve(t->list, t->n, &t->room);
-
-	if (rc == 0)
-		t->list[t->n++] = tid;
-	return rc;
-}
-
 size_t grid_events(const struct grid *g)
 {
 	return g->plan ? g->plan->n_cpus + g->n_fds + g->n_switch_fds : 0;
@@ -200,8 +173,9 @@ static int check_room(const struct grid_opening *o)
  * A thread created by a traced thread has inherited its events, and the kernel refuses another one with EBUSY. The
  * error is the same if another session traces the process, but then it affects the first event already.
  */
-static int open_thread(const struct grid_opening *o, uint32_t tid)
+static int open_thread(void *data, uint32_t tid)
 {
+	const struct grid_opening *o = data;
 	struct grid *g = o->grid;
 	bool any = false;
 	int rc = check_room(o);
@@ -220,8 +194,9 @@ static int open_thread(const struct grid_opening *o, uint32_t tid)
  * A thread that was created meanwhile may have inherited such events. Then its switches are recorded twice, and
  * run-watch.c drops the second record.
  */
-static int open_thread_switches(const struct grid_opening *o, uint32_t tid)
+static int open_thread_switches(void *data, uint32_t tid)
 {
+	const struct grid_opening *o = data;
 	const struct grid *g = o->grid;
 	int rc = check_room(o);
 
@@ -231,54 +206,12 @@ static int open_thread_switches(const struct grid_opening *o, uint32_t tid)
 	return rc == -ESRCH ? 0 : rc;
 }
 
-/* True if the plan includes the thread. */
-static bool is_planned(const struct grid_opening *o, uint32_t tid)
-{
-	return !o->grid->plan->thread || o->grid->plan->thread == tid;
-}
-
-/* Returns 1 if there were new threads. */
-static int open_new_threads(const struct grid_opening *o, pid_t pid, open_thread_fn open, struct tid_list *seen)
-{
-	_cleanup_closedir_ DIR *dir = NULL;
-	struct dirent *e;
-	char path[64];
-	bool new = false;
-	int rc = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	dir = opendir(path);
-	if (!dir)
-		return -ESRCH;
-	while (rc == 0 && (e = readdir(dir))) {
-		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
-
-		if (!tid || !is_planned(o, tid) || has_tid(seen, tid))
-			continue;
-		new = true;
-		rc = add_tid(seen, tid);
-		if (rc == 0)
-			rc = open(o, tid);
-	}
-	return rc < 0 ? rc : new;
-}
-
-static int open_all_threads(const struct grid_opening *o, pid_t pid, open_thread_fn open)
-{
-	struct tid_list seen = { 0 };
-	int rc = 1;
-
-	for (unsigned i = 0; i < ROUNDS_MAX && rc > 0; i++)
-		rc = open_new_threads(o, pid, open, &seen);
-	free(seen.list);
-	return MIN(rc, 0);
-}
-
 /* Tracing starts before switches are recorded: else a thread that ran untraced before would look like a failure. */
-static int open_cpus(const struct grid_opening *o, pid_t pid)
+static int open_cpus(struct grid_opening *o, pid_t pid)
 {
 	size_t before = o->grid->n_fds;
-	int rc = open_all_threads(o, pid, open_thread);
+	uint32_t only = o->grid->plan->thread;
+	int rc = process_threads_visit(pid, only, open_thread, o);
 
 	if (rc < 0)
 		return rc;
@@ -287,7 +220,7 @@ static int open_cpus(const struct grid_opening *o, pid_t pid)
 			perf_event_control(o->grid->rings[n].fd, PERF_EVENT_IOC_ENABLE, 0);
 	for (size_t i = before; i < o->grid->n_fds; i++)
 		perf_event_control(o->grid->fds[i], PERF_EVENT_IOC_ENABLE, 0);
-	return open_all_threads(o, pid, open_thread_switches);
+	return process_threads_visit(pid, only, open_thread_switches, o);
 }
 
 static int init_rings(struct grid *g, const struct plan *plan)
@@ -309,7 +242,7 @@ static int init_rings(struct grid *g, const struct plan *plan)
 int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const struct filter *filter, int poll_fd,
 	      struct reason *why)
 {
-	const struct grid_opening o = { g, 0, plan->n_cpus, filter, poll_fd, why };
+	struct grid_opening o = { g, 0, plan->n_cpus, filter, poll_fd, why };
 	int rc = init_rings(g, plan);
 
 	if (rc < 0)
@@ -481,7 +414,7 @@ int grid_extend(struct grid *g, pid_t pid, const struct filter *filter, int poll
 	int rc = 0;
 
 	for (size_t n = 0; n < g->plan->n_cpus && rc >= 0; n++) {
-		const struct grid_opening o = { g, n, n + 1, filter, poll_fd, why };
+		struct grid_opening o = { g, n, n + 1, filter, poll_fd, why };
 
 		if (g->rings[n].fd < 0)
 			rc = open_cpus(&o, pid);

@@ -242,6 +242,43 @@ int perf_copy_units(const struct perf_target *s, struct capture_copy *c)
 	return 0;
 }
 
+static int copy_counter_names(const struct pmu_counters *from, struct capture_copy *c)
+{
+	c->counters = calloc(from->n + 1, sizeof(*c->counters));
+	if (!c->counters)
+		return -ENOMEM;
+	for (size_t i = 0; i < from->n; i++) {
+		const struct pmu_counter *counter = &from->list[i];
+		/* Frequencies are no samples of an event that counts. */
+		const struct pd_event event = { .name = strdup(counter->name),
+						.type = counter->frequency ? PERF_TYPE_SOFTWARE : counter->type,
+						.config = counter->frequency ? PERF_COUNT_SW_DUMMY : counter->config,
+						.period = counter->period,
+						.rate = PMU_COUNTERS_RATE };
+
+		if (!event.name)
+			return -ENOMEM;
+		c->counters[c->n_counters++] = event;
+	}
+	return 0;
+}
+
+int perf_copy_counters(const struct perf_target *s, struct capture_positions *p, struct capture_copy *c)
+{
+	const struct pmu_counters *counters = &s->counters;
+	int rc = counters->n ? copy_counter_names(counters, c) : 0;
+
+	for (size_t n = 0; rc == 0 && n < counters->n_rings; n++) {
+		uint64_t all = 0;
+		bool lost;
+
+		rc = pmu_counters_copy(counters, n, p ? &p->list[n].counted : &all, &c->samples, &lost);
+		if (rc == 0 && lost)
+			capture_note_missing(c, "samples of counters were overwritten before they were recorded");
+	}
+	return rc;
+}
+
 /* since: what a recording has of the switches, pauses and lost records; or NULL. */
 static int copy_tasks(struct perf_target *s, const struct capture_positions *since, struct capture_copy *c)
 {
@@ -424,6 +461,8 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 		c->blind = now_ns(CLOCK_MONOTONIC) - held;
 		perf_watch_thaw(s);
 	}
+	if (rc == 0 && !since)
+		rc = perf_copy_counters(s, NULL, c);
 	if (rc == 0)
 		rc = copy_code(s, c);
 	if (rc == 0)

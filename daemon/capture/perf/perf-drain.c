@@ -289,6 +289,10 @@ static int drain_rings(struct perf_target *s, struct capture_positions *p, struc
 	/* What is left of a round is not copied. */
 	if (is_foreign(s))
 		return 0;
+	if (!drain->live)
+		rc = perf_copy_counters(s, p, c);
+	if (rc < 0)
+		return rc;
 	drain->flushed = true;
 	if (drain->live && !drain->more) {
 		drain->round = p->records.round;
@@ -401,6 +405,8 @@ int perf_drain_last(struct perf_target *s, const struct capture_limits *limits, 
 		memcpy(p.list, limits->since->list, p.n * sizeof(*p.list));
 	if (rc == 0)
 		rc = copy_flushed(s, &p, &drain, &full, c);
+	if (rc == 0 && !is_foreign(s))
+		rc = perf_copy_counters(s, &p, c);
 	free(p.list);
 	/* What has been recorded is not given up for its end. */
 	if (rc < 0) {

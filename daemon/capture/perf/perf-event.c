@@ -91,6 +91,25 @@ int perf_event_open_thread(struct address_space_of of, const struct perf_event_a
 	return rc;
 }
 
+int perf_event_tracepoint(const char *name, uint64_t *ret, struct reason *why)
+{
+	static const char *const roots[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
+	long long id = -1;
+	char path[128];
+
+	for (size_t i = 0; i < ELEMENTS(roots) && id <= 0; i++) {
+		snprintf(path, sizeof(path), "%s/events/%s/id", roots[i], name);
+		id = proc_file_number(path);
+	}
+	if (id <= 0)
+		return reason_set(why, -EOPNOTSUPP,
+				  "the number of the kernel's tracepoint %s cannot be read: /sys/kernel/tracing is not "
+				  "mounted, or csightd may not read it",
+				  name);
+	*ret = (uint64_t)id;
+	return 0;
+}
+
 int perf_event_control(int fd, unsigned long what, unsigned long argument)
 {
 	return ioctl(fd, what, argument) < 0 ? -errno : 0;
@@ -142,6 +161,17 @@ int perf_ring_map(int fd, size_t data_size, size_t aux_size, struct perf_ring *r
 int perf_ring_map_fill(int fd, size_t data_size, size_t aux_size, struct perf_ring *ret)
 {
 	return map_ring(fd, data_size, aux_size, PROT_READ | PROT_WRITE, ret);
+}
+
+int perf_ring_map_backward(int fd, size_t data_size, struct perf_ring *ret)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *map = mmap(NULL, page + data_size, PROT_READ, MAP_SHARED, fd, 0);
+
+	if (map == MAP_FAILED)
+		return -errno;
+	*ret = (struct perf_ring){ .page = map, .data = (const uint8_t *)map + page, .data_size = data_size };
+	return 0;
 }
 
 void perf_ring_unmap(struct perf_ring *r)
@@ -227,6 +257,19 @@ int perf_ring_read(struct perf_ring *r, struct buf *b)
 	}
 	r->position = head;
 	return rc;
+}
+
+/* The kernel writes from the end of the ring to its beginning: data_head falls. The oldest record may be cut. */
+int perf_ring_read_newest(const struct perf_ring *r, uint64_t *head, struct buf *b)
+{
+	uint64_t now = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
+	size_t size = (size_t)MIN(*head - now, (uint64_t)r->data_size), at = now & (r->data_size - 1),
+	       first = MIN(size, r->data_size - at);
+
+	*head = now;
+	buf_add(b, r->data + at, first);
+	buf_add(b, r->data, size - first);
+	return buf_error(b);
 }
 
 void perf_ring_release(struct perf_ring *r)

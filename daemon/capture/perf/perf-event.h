@@ -32,6 +32,9 @@ int perf_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int 
 int perf_event_open_thread(struct address_space_of of, const struct perf_event_attr *attr, uint32_t tid, int cpu,
 			   int *ret_fd);
 
+/* Reads the number of a tracepoint ("GROUP/NAME"). Sets why on failure. */
+int perf_event_tracepoint(const char *name, uint64_t *ret, struct reason *why);
+
 /* what: PERF_EVENT_IOC_*. 0 or negative errno. */
 int perf_event_control(int fd, unsigned long what, unsigned long argument);
 
@@ -54,6 +57,14 @@ struct perf_ring {
 int perf_ring_map(int fd, size_t data_size, size_t aux_size, struct perf_ring *ret);
 int perf_ring_map_fill(int fd, size_t data_size, size_t aux_size, struct perf_ring *ret);
 void perf_ring_unmap(struct perf_ring *r);
+
+/*
+ * Maps a ring whose oldest records are overwritten, of an event with write_backward. perf_ring_read_newest() appends
+ * its records to b, newest first, up to those that there were when *head had its value, 0 for all; and sets *head.
+ * PERF_EVENT_IOC_PAUSE_OUTPUT must be in effect.
+ */
+int perf_ring_map_backward(int fd, size_t data_size, struct perf_ring *ret);
+int perf_ring_read_newest(const struct perf_ring *r, uint64_t *head, struct buf *b);
 
 struct perf_record {
 	uint32_t type;

@@ -89,6 +89,7 @@ static void mark_lost(struct perf_target *s)
 {
 	s->lost = true;
 	perf_watch_close(s);
+	pmu_counters_close(&s->counters);
 	if (s->armed && !s->shared)
 		grid_end(&s->grid);
 }

@@ -16,6 +16,7 @@
 #include "daemon/capture/perf/kernel-code.h"
 #include "daemon/capture/perf/replay-log.h"
 #include "daemon/capture/perf/perf.h"
+#include "daemon/capture/perf/pmu-counters.h"
 #include "daemon/capture/process/process.h"
 #include "daemon/capture/perf/sideband.h"
 #include "daemon/capture/perf/thread-table.h"
@@ -37,6 +38,7 @@ struct perf_target {
 	struct plan *plan;     /* where the target has rings of its own */
 	struct filter *filter; /* in the form that the kernel accepts, or NULL */
 	struct grid grid;
+	struct pmu_counters counters;
 	struct replay_log *log; /* if a keeper has the rings, or NULL */
 	uint64_t replayed;      /* time of the last sideband record that an earlier daemon folded */
 	bool restored_partly;   /* the replay log of an earlier daemon was not complete */
@@ -261,6 +263,9 @@ int perf_copy(struct capture_source *source, bool alive, const struct capture_li
 bool perf_copy_has_registers(const struct perf_target *s, uint32_t cpu);
 int perf_copy_units(const struct perf_target *s, struct capture_copy *c);
 void perf_copy_starts(const struct perf_target *s, struct capture_copy *c);
+
+/* Adds the samples of the counters; of a recording those behind the positions, which move. */
+int perf_copy_counters(const struct perf_target *s, struct capture_positions *p, struct capture_copy *c);
 
 /* Appends the names and mappings of the process, if it is there, as process_write_mappings() does. */
 int perf_copy_mappings(struct perf_target *s, struct buf *ret);

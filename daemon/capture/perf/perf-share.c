@@ -36,7 +36,7 @@ size_t perf_share_events(const struct perf_target *s)
 	uint64_t own = 0, all = 0, most;
 
 	TAILQ_FOREACH (t, &s->m->sources, link) {
-		size_t n = grid_events(&t->grid) + perf_watch_events(t);
+		size_t n = grid_events(&t->grid) + perf_watch_events(t) + t->counters.n_events;
 
 		all += n;
 		own += same_account(t, s) ? n : 0;
@@ -49,7 +49,8 @@ size_t perf_share_events(const struct perf_target *s)
 
 uint64_t perf_share_memory(const struct perf_target *s)
 {
-	return (s->plan ? s->plan->memory : 0) + (s->log ? REPLAY_LOG_SIZE : 0);
+	return (s->plan ? s->plan->memory : 0) + (s->log ? REPLAY_LOG_SIZE : 0) +
+	       pmu_counters_memory(&s->counters, s->counters.n_rings);
 }
 
 uint64_t perf_share_rings(const struct perf_target *s)

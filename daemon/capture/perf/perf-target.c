@@ -51,6 +51,7 @@ int perf_target_new(struct perf_machine *m, pid_t pid, int pidfd, uid_t uid, con
 		    struct capture_source **ret)
 {
 	struct perf_target *s = calloc(1, sizeof(*s));
+	int rc;
 
 	if (!s)
 		return -ENOMEM;
@@ -58,18 +59,15 @@ int perf_target_new(struct perf_machine *m, pid_t pid, int pidfd, uid_t uid, con
 	s->m = m;
 	s->pid = pid;
 	s->uid = uid;
-	s->options = *o;
-	s->options.filter = o->filter ? strdup(o->filter) : NULL;
-	s->options.sink = o->sink ? strdup(o->sink) : NULL;
+	rc = capture_options_copy(o, &s->options);
 	s->pidfd = fcntl(pidfd, F_DUPFD_CLOEXEC, 3);
 	s->missing.limit = CAPTURE_MISSING_MAX;
 	s->cpu_time = UINT64_MAX;
-	if (s->pidfd < 0 || (o->filter && !s->options.filter) || (o->sink && !s->options.sink)) {
-		int rc = s->pidfd < 0 ? -errno : -ENOMEM;
-
+	if (rc == 0 && s->pidfd < 0)
+		rc = -errno;
+	if (rc < 0) {
 		closep(&s->pidfd);
-		free((char *)s->options.filter);
-		free((char *)s->options.sink);
+		capture_options_done(&s->options);
 		free(s);
 		return rc;
 	}
@@ -111,6 +109,7 @@ void perf_target_close(struct perf_target *s)
 	struct perf_machine *m = s->m;
 
 	perf_watch_close(s);
+	pmu_counters_close(&s->counters);
 	if (s->armed && s->shared) {
 		m->n_shared--;
 		grid_close(&s->grid);
@@ -139,6 +138,22 @@ void perf_target_close(struct perf_target *s)
 struct process_of perf_target_process(const struct perf_target *s)
 {
 	return (struct process_of){ s->pid, s->pidfd, s->base.share.divided ? s->base.share.account : 0 };
+}
+
+/* Opens the counters on the CPUs where they are not open. */
+static int open_counters(struct perf_target *s, struct reason *why)
+{
+	const struct pmu_counters_scope scope = { .of = s->grid.of,
+						  .pid = s->pid,
+						  .plan = perf_target_plan(s),
+						  .kernel = s->options.kernel,
+						  .most_events = s->counters.n_events + perf_share_events(s) };
+	uint64_t rings = pmu_counters_memory(&s->counters, scope.plan->n_cpus);
+
+	if (!s->counters.rings && rings > perf_share_rings(s) - MIN(perf_share_rings(s), perf_share_memory(s)))
+		return reason_set(why, -ENOSPC, "counters: their rings need %llu KiB more than its user may have",
+				  (unsigned long long)rings >> 10);
+	return pmu_counters_open(&s->counters, &scope, why);
 }
 
 static int open_rings(struct perf_target *s, struct reason *why)
@@ -254,8 +269,10 @@ static int arm_target(struct perf_target *s, struct reason *why)
 		return reason_set(
 		    why, -EACCES,
 		    "the process is not its owner's alone: its ids differ, it has capabilities, or it is not dumpable");
+	if (s->options.counters)
+		rc = pmu_counters_parse(s->options.counters, m->sysroot, &s->counters, why);
 	/* Trace of the kernel cannot be decoded without its code. */
-	if (s->options.kernel)
+	if (rc == 0 && s->options.kernel)
 		rc = kernel_code_update(m->kernel, why);
 	if (rc < 0)
 		return rc;
@@ -271,6 +288,8 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	}
 	if (rc == 0 && s->shared)
 		perf_machine_open_sideband(m, NULL);
+	if (rc == 0)
+		rc = open_counters(s, why);
 	if (rc < 0)
 		return rc;
 	/* The sideband also records mappings that are not executable (sideband.c). */
@@ -297,6 +316,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 
 void perf_target_add_cpus(struct perf_target *s)
 {
+	open_counters(s, NULL);
 	grid_extend(&s->grid, s->pid, s->filter, s->m->poll_fd, NULL);
 	if (!s->grid.stuck)
 		return;
@@ -433,6 +453,12 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 			    "the kernel lost records about the trace: parts of it cannot be located and were left out");
 	if (collisions)
 		add_missing(b, "a CPU's buffer wrapped while a thread ran: what it executed before is missing");
+	for (size_t i = 0; i < s->counters.n; i++)
+		if (s->counters.list[i].refused) {
+			buf_printf(b, "%d of the CPUs do not count %s",
+				   __builtin_popcountll(s->counters.list[i].refused), s->counters.list[i].name);
+			buf_u8(b, 0);
+		}
 	if (s->lost_records)
 		add_missing(
 		    b, "the kernel lost records about processes: mappings and threads of that time may be unknown");
@@ -626,6 +652,7 @@ static void perf_pause(struct capture_source *source, bool paused)
 	bool changes = s->armed && !s->shared && !s->lost && s->paused != paused;
 
 	s->paused = paused;
+	pmu_counters_pause(&s->counters, paused || s->m->paused);
 	if (!changes)
 		return;
 	perf_machine_read_records(s->m);

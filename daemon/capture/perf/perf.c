@@ -188,8 +188,7 @@ void perf_machine_free_dead(struct perf_machine *m)
 		perf_watch_free(s);
 		closep(&s->pidfd);
 		filter_free(s->filter);
-		free((char *)s->options.filter);
-		free((char *)s->options.sink);
+		capture_options_done(&s->options);
 		free(s->threads);
 		buf_done(&s->missing);
 		free(s);
@@ -486,9 +485,11 @@ void perf_machine_pause(struct perf_machine *m, bool paused)
 	struct perf_target *s;
 
 	perf_machine_read_records(m);
-	TAILQ_FOREACH (s, &m->sources, link)
+	TAILQ_FOREACH (s, &m->sources, link) {
+		pmu_counters_pause(&s->counters, paused || s->paused);
 		if (s->armed && !s->shared && !s->lost)
 			grid_pause(&s->grid, paused || s->paused);
+	}
 	if (m->arena.plan && paused && !m->arena.stopped)
 		arena_stop(&m->arena);
 	else if (m->arena.plan && !paused && m->paused && m->arena.stopped && !arena_unused(m))

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "daemon/capture/perf/perf-event.h"
 #include "daemon/capture/perf/watch-places.h"
 #include "daemon/capture/process/address-space.h"
 #include "daemon/capture/process/proc-file.h"
@@ -150,21 +151,9 @@ static int add_function(struct place_search *s, const struct emu_watch *w, const
 
 static int add_tracepoint(struct place_search *s, struct watch_spec spec, const char *name)
 {
-	static const char *const roots[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
-	long long id = -1;
-	char path[128];
+	int rc = perf_event_tracepoint(name, &spec.config, s->why);
 
-	for (size_t i = 0; i < ELEMENTS(roots) && id <= 0; i++) {
-		snprintf(path, sizeof(path), "%s/events/%s/id", roots[i], name);
-		id = proc_file_number(path);
-	}
-	if (id <= 0)
-		return reason_set(s->why, -EOPNOTSUPP,
-				  "the number of the kernel's tracepoint %s cannot be read: /sys/kernel/tracing is not "
-				  "mounted, or csightd may not read it",
-				  name);
-	spec.config = (uint64_t)id;
-	return add_spec(s->ret, &spec);
+	return rc < 0 ? rc : add_spec(s->ret, &spec);
 }
 
 static int add_syscall(struct place_search *s, const struct emu_watch *w, uint32_t slot)

@@ -291,6 +291,8 @@ static int __init rig_init(void)
 		goto forget;
 	rc = settle_code();
 	if (!rc)
+		rc = rig_frequencies_register();
+	if (!rc)
 		return 0;
 	unwatch_switches();
 forget:
@@ -302,6 +304,7 @@ unmap:
 
 static void __exit rig_exit(void)
 {
+	rig_frequencies_unregister();
 	perf_event_release_kernel(keeper);
 	unwatch_switches();
 	unregister();

@@ -95,6 +95,8 @@ enum rig_kind { RIG_ETR, RIG_ETF, RIG_ETB };
 
 int rig_etr_register(enum rig_kind kind, struct fwnode_handle **ret_node);
 void rig_etr_unregister(void);
+int rig_frequencies_register(void);
+void rig_frequencies_unregister(void);
 int rig_trbe_register(void);
 void rig_trbe_unregister(void);
 
