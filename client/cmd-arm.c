@@ -44,7 +44,8 @@ enum {
 	OPTION_CGROUP,
 	OPTION_CONTAINER,
 	OPTION_TREE,
-	OPTION_USER
+	OPTION_USER,
+	OPTION_ALL
 };
 
 enum { OPTION_STANDING = OPTION_KERNEL /* of disarm */ };
@@ -75,6 +76,7 @@ static const struct verb_option arm_options[] = {
 	[OPTION_CONTAINER] = { "container", 0, "ID", "processes of this running container, now and later" },
 	[OPTION_TREE] = { "tree", 0, "N", "this process and its descendants, now and later" },
 	[OPTION_USER] = { "user", 0, "NAME", "processes of this user, now and later" },
+	[OPTION_ALL] = { "all", 0, NULL, "all own processes, now and later; of root, those of all users" },
 	{ 0 },
 };
 
@@ -196,6 +198,9 @@ static int arm_add_rule(struct client *c, struct arm *a, int option, const char 
 			client_error("cannot find the program %s: %s", esc(value), strerror(errno));
 			return STATUS_FAILED;
 		}
+		break;
+	case OPTION_ALL:
+		r->cgroup = "/";
 		break;
 	case OPTION_UNIT:
 		snprintf(a->unit, sizeof(a->unit), "%s%s", value, strchr(value, '.') ? "" : ".service");
@@ -327,6 +332,7 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 		case OPTION_CONTAINER:
 		case OPTION_TREE:
 		case OPTION_USER:
+		case OPTION_ALL:
 			c->status = arm_add_rule(c, arm, o, value);
 			if (c->status != STATUS_OK)
 				return false;

@@ -12,6 +12,7 @@ enum {
 	OPTION_TREE,
 	OPTION_CGROUP,
 	OPTION_UNIT,
+	OPTION_ALL,
 	OPTION_NO_ARM,
 	OPTION_NO_WAIT,
 	OPTION_LAST,
@@ -24,6 +25,7 @@ static const struct verb_option options[] = {
 	[OPTION_TREE] = { "tree", 0, "N", "the armed ones of a process and its descendants, at one instant" },
 	[OPTION_CGROUP] = { "cgroup", 0, "PATH", "the same of a control group" },
 	[OPTION_UNIT] = { "unit", 0, "NAME", "the same of a unit of systemd" },
+	[OPTION_ALL] = { "all", 0, NULL, "the same of all own processes; of root, of those of all users" },
 	[OPTION_NO_ARM] = { "no-arm", 0, NULL, "fail if the process is not armed, instead of arming it" },
 	[OPTION_NO_WAIT] = { "no-wait", 0, NULL, "return when the trace is saved, before it is decoded" },
 	[OPTION_LAST] = { "last", 0, "TIME", "only the trace of this time before it, such as 10ms (default all)" },
@@ -44,7 +46,7 @@ static int set_group(struct client *c, struct subject *s, enum group_kind kind, 
 	static const char root[] = "/sys/fs/cgroup/";
 
 	if (s->kind != GROUP_NONE)
-		return client_usage(c, "only one of --tree, --cgroup and --unit may be given");
+		return client_usage(c, "only one of --tree, --cgroup, --unit and --all may be given");
 	s->kind = kind;
 	s->group = strncmp(value, root, strlen(root)) == 0 ? value + strlen(root) - 1 : value;
 	return 0;
@@ -65,6 +67,9 @@ static int snapshot_parse(struct client *c, struct client_annotation *ret, struc
 		case OPTION_CGROUP:
 		case OPTION_UNIT:
 			rc = set_group(c, ret_subject, GROUP_TREE + (unsigned)(o - OPTION_TREE), value);
+			break;
+		case OPTION_ALL:
+			rc = set_group(c, ret_subject, GROUP_CGROUP, "/");
 			break;
 		case OPTION_LAST:
 			if (selection_parse_duration(value, &ret->options.last) < 0 || !ret->options.last)
@@ -117,7 +122,7 @@ static int snapshot_run(struct client *c)
 
 const struct verb cmd_snapshot = {
 	.name = "snapshot",
-	.arguments = "--pid N | --tree N | --cgroup PATH | --unit NAME",
+	.arguments = "--pid N | --tree N | --cgroup PATH | --unit NAME | --all",
 	.summary = "save the recent history of a process",
 	.flags = VERB_SOCKET | VERB_JSON | VERB_QUIET,
 	.options = options,

@@ -40,21 +40,6 @@ static bool next_line(const char **at, struct group_line *ret)
 	return true;
 }
 
-bool control_groups_have(const struct control_groups *g, const char *group)
-{
-	size_t size = strlen(group);
-	const char *at = g->text;
-	struct group_line l;
-
-	while (size > 1 && group[size - 1] == '/')
-		size--;
-	while (next_line(&at, &l))
-		if (l.path_size >= size && memcmp(l.path, group, size) == 0 &&
-		    (l.path_size == size || l.path[size] == '/'))
-			return true;
-	return false;
-}
-
 /* Returns the next part of a path, without the '_' by which systemd escapes names; NULL: there is none. */
 static const char *next_part(const char **at, const char *end, size_t *ret_size)
 {
@@ -77,6 +62,36 @@ static bool ends_in(const char *part, size_t size, const char *suffix)
 	size_t n = strlen(suffix);
 
 	return size > n && memcmp(part + size - n, suffix, n) == 0;
+}
+
+/* True if the process belongs to a service of csightd, each of which csightd starts for others, or to csightd. */
+static bool is_of_csightd(const struct group_line *l)
+{
+	const char *at = l->path, *end = l->path + l->path_size, *part;
+	size_t size;
+
+	while ((part = next_part(&at, end, &size)))
+		if (size > 8 && (memcmp(part, "csightd.", 8) == 0 || memcmp(part, "csight-", 7) == 0))
+			return true;
+	return false;
+}
+
+bool control_groups_have(const struct control_groups *g, const char *group)
+{
+	size_t size = strlen(group);
+	const char *at = g->text;
+	bool found = false;
+	struct group_line l;
+
+	while (size > 0 && group[size - 1] == '/')
+		size--;
+	while (next_line(&at, &l)) {
+		if (size == 0 && is_of_csightd(&l))
+			return false;
+		found = found || (l.path_size >= size && memcmp(l.path, group, size) == 0 &&
+				  (l.path_size == size || l.path[size] == '/'));
+	}
+	return found;
 }
 
 /*

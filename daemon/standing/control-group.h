@@ -17,7 +17,10 @@ struct control_groups {
 /* Negative errno; -ENOENT or -ESRCH: the process has ended, or this kernel has no control groups. */
 int control_groups_read(pid_t pid, struct control_groups *ret);
 
-/* Returns whether the process is in this group, or in one below it, of any hierarchy. group: an absolute path. */
+/*
+ * Returns whether the process is in this group, or in one below it, of any hierarchy. group: an absolute path; of "/",
+ * csightd's own services are not.
+ */
 bool control_groups_have(const struct control_groups *g, const char *group);
 
 /*

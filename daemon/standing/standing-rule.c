@@ -68,10 +68,9 @@ int standing_rule_check(const struct standing_rule *r, struct reason *why)
 				  "it selects no process: it needs a name, exe, unit, cgroup, tree or user");
 	if (r->exe && *r->exe != '/')
 		return reason_set(why, -EINVAL, "exe must be the absolute path of a program, not \"%s\"", esc(r->exe));
-	if (r->cgroup && (*r->cgroup != '/' || strspn(r->cgroup, "/") == strlen(r->cgroup)))
+	if (r->cgroup && *r->cgroup != '/')
 		return reason_set(why, -EINVAL,
-				  "cgroup must be the path of a control group below \"/\", as /proc/PID/cgroup has "
-				  "it, not \"%s\"",
+				  "cgroup must be the path of a control group, as /proc/PID/cgroup has it, not \"%s\"",
 				  esc(r->cgroup));
 	if (r->unit && (strchr(r->unit, '/') || !strchr(r->unit, '.')))
 		return reason_set(why, -EINVAL,
