@@ -93,13 +93,14 @@ int group_find(struct client *c, enum group_kind kind, const char *value, struct
 		const struct csight_object *t = csight_item(list, "targets", i);
 		pid_t pid = (pid_t)csight_number(t, "pid", 0);
 
-		if (csight_flag(t, "running") &&
+		/* A snapshot of what has executed nothing would fail. */
+		if (csight_flag(t, "running") && !csight_flag(t, "idle") &&
 		    (kind == GROUP_TREE ? is_in_tree(pid, (pid_t)root) : is_in_cgroup(pid, kind, sought)))
 			ret->pids[ret->n++] = pid;
 	}
 	if (ret->n)
 		return 0;
-	client_error("no process of %s is armed", esc(value));
+	client_error("no process of %s is armed, or none has executed anything since then", esc(value));
 	return STATUS_NOT_FOUND;
 }
 

@@ -249,6 +249,8 @@ json_object *wire_target(struct target *t)
 	if (trouble.size)
 		json_add_bytes(o, "trouble", (const char *)trouble.data);
 	json_add_bool(o, "running", t->ring.state != RING_GONE);
+	if (t->ring.state == RING_ARMED && !t->ring.source->ops->holds(t->ring.source))
+		json_add_bool(o, "idle", true);
 	if (t->ring.state == RING_GONE && target_ending(t)->known)
 		json_add(o, "ended", ending_json(&t->ending));
 	if (t->parent > 0)
