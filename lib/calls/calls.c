@@ -440,6 +440,23 @@ static int on_timestamp(struct calls *c, const struct element *e)
 				 : event_times_add_timestamp(&c->times, c->counts.instructions, e->value);
 }
 
+/* Several events may be in one packet. */
+static int on_event(struct calls *c, uint64_t events)
+{
+	int rc = 0;
+
+	if (describes_call(c)) {
+		on_call_digit(c, events);
+		return 0;
+	}
+	if (events == UINT64_MAX)
+		return calls_emit(c, CALL_EVENT_MARK, MARK_TRIGGER, NULL);
+	for (unsigned n = 0; rc == 0 && n < 4; n++)
+		if (events >> n & 1)
+			rc = calls_emit(c, CALL_EVENT_MARK, MARK_EVENT_0 + n, NULL);
+	return rc;
+}
+
 /* Returns the number of frames up to the function in which the kernel switches to another thread; 0: it is not open. */
 static size_t find_switch(const struct calls *c)
 {
@@ -537,9 +554,7 @@ static int on_other(struct calls *c, const struct element *e)
 	case ELEM_TIMESTAMP:
 		return on_timestamp(c, e);
 	case ELEM_EVENT:
-		if (describes_call(c))
-			on_call_digit(c, e->value);
-		return 0;
+		return on_event(c, e->value);
 	default:
 		return 0;
 	}

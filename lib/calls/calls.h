@@ -112,6 +112,13 @@ enum mark_kind {
 	 * have just been left together with the outermost one, are unknown. The certainty since then is unaffected.
 	 */
 	MARK_WAS_UNCERTAIN,
+	/* an event of the trace unit, by its number: what it was set to trace */
+	MARK_EVENT_0,
+	MARK_EVENT_1,
+	MARK_EVENT_2,
+	MARK_EVENT_3,
+	MARK_TRIGGER, /* of an ETMv3 or PTM */
+	MARK_KINDS
 };
 
 const char *calls_kind_str(enum call_kind kind);

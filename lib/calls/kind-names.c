@@ -30,7 +30,10 @@ const char *calls_gap_str(enum gap_kind kind)
 
 const char *calls_mark_str(enum mark_kind kind)
 {
-	static const char *const names[] = { "depth uncertain", "depth certain", "depth was uncertain" };
+	static const char *const names[] = {
+		"depth uncertain", "depth certain", "depth was uncertain", "trace event 0",
+		"trace event 1",   "trace event 2", "trace event 3",       "trace trigger"
+	};
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }

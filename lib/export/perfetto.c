@@ -287,7 +287,7 @@ static const char *event_name(const struct perfetto_writer *w, const struct stor
 	size_t functions = store_functions(w->walk->store);
 
 	*ret_name = e->type == STORE_GAP    ? functions + e->kind % STORE_GAP_KINDS
-		    : e->type == STORE_MARK ? functions + STORE_GAP_KINDS + e->kind % WALK_MARK_KINDS
+		    : e->type == STORE_MARK ? functions + STORE_GAP_KINDS + e->kind % MARK_KINDS
 					    : e->frame.function;
 	if (is_interned(w, *ret_name))
 		return NULL;
@@ -432,7 +432,7 @@ enum { OWN_ENDING, OWN_TRIGGER, OWN_TEXTS };
 /* Writes an instant of the thread, `after` ns after its last event. own: OWN_ENDING or OWN_TRIGGER; text: its name. */
 static void write_instant(struct perfetto_writer *w, unsigned own, const char *text, uint64_t after)
 {
-	size_t name = store_functions(w->walk->store) + STORE_GAP_KINDS + WALK_MARK_KINDS + own;
+	size_t name = store_functions(w->walk->store) + STORE_GAP_KINDS + MARK_KINDS + own;
 
 	message_begin(w, 0);
 	put_number(&w->parts[0], PACKET_TIMESTAMP, after);
@@ -599,7 +599,7 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 	int rc = 0;
 
 	walk_begin(&walk, s, o, ret);
-	w.interned_size = (store_functions(s) + STORE_GAP_KINDS + WALK_MARK_KINDS + OWN_TEXTS) / 8 + 1;
+	w.interned_size = (store_functions(s) + STORE_GAP_KINDS + MARK_KINDS + OWN_TEXTS) / 8 + 1;
 	w.interned = calloc(w.interned_size, 1);
 	if (!w.interned)
 		return -ENOMEM;

@@ -140,6 +140,11 @@ void timeline_print_line(struct timeline_output *o, const struct timeline_line *
 	case TIMELINE_NOTE:
 		print_note(o, line);
 		break;
+	case TIMELINE_MARK:
+		print_time(o, line->time);
+		buf_printf(&o->out.buf, "%*s   %*s%s--- %s ---%s\n", DURATION_COLUMNS, "", (int)(2 * line->level), "",
+			   paint(o, CYAN), calls_mark_str(line->kind), paint(o, PLAIN));
+		break;
 	case TIMELINE_DEEPER:
 		print_begin(o, line, "");
 		buf_printf(&o->out.buf, "%s... %ju call%s deeper%s\n", paint(o, DIM), (uintmax_t)line->total,

@@ -8,7 +8,7 @@
 #include "lib/export/timeline.h"
 #include "lib/export/walk.h"
 
-enum timeline_type { TIMELINE_CALL, TIMELINE_GAP, TIMELINE_DEEPER, TIMELINE_NOTE };
+enum timeline_type { TIMELINE_CALL, TIMELINE_GAP, TIMELINE_DEEPER, TIMELINE_NOTE, TIMELINE_MARK };
 
 /* A line: a call or several equal ones, a gap, or how many calls are deeper than the limit. */
 struct timeline_line {

@@ -76,7 +76,7 @@ static bool lines_equal(const struct timeline_line *a, const struct timeline_lin
 {
 	if (a->type != b->type || a->level != b->level || a->size != b->size)
 		return false;
-	if (a->type == TIMELINE_DEEPER || a->type == TIMELINE_NOTE)
+	if (a->type == TIMELINE_DEEPER || a->type == TIMELINE_NOTE || a->type == TIMELINE_MARK)
 		return a->type == TIMELINE_DEEPER;
 	return a->function == b->function && a->kind == b->kind && (first || a->each == b->each) && !a->slow &&
 	       !b->slow && !a->trigger && !b->trigger && !a->partial && !b->partial && !a->unfinished && !b->unfinished;
@@ -330,6 +330,21 @@ static int add_notes(struct timeline *t, uint64_t until)
 	return rc;
 }
 
+/* Adds an event of the trace unit. */
+static int mark(struct timeline *t, const struct store_event *e)
+{
+	const struct open_frame *f = owner(t);
+
+	if (t->first_reading || t->skip)
+		return 0;
+	return add_line(t, &(struct timeline_line){ .type = TIMELINE_MARK,
+						    .kind = e->kind,
+						    .level = f ? f->level + 1 : 0,
+						    .time = e->time,
+						    .size = 1,
+						    .total = 1 });
+}
+
 static int on_event(void *user, const struct store_event *e, bool cut)
 {
 	struct timeline *t = user;
@@ -348,6 +363,8 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 		rc = leave(t, e, cut);
 	else if (e->type == STORE_GAP)
 		rc = gap(t, e);
+	else if (e->kind > MARK_WAS_UNCERTAIN)
+		rc = mark(t, e);
 	else
 		t->summary.uncertain += e->kind == MARK_UNCERTAIN;
 	if (rc == 0 && t->n_lines >= LINES_MAX)

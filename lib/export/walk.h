@@ -8,8 +8,6 @@
 #include "lib/export/export.h"
 #include "lib/store/trigger-call.h"
 
-enum { WALK_MARK_KINDS = 2 };
-
 struct export_walk {
 	const struct store *store;
 	uint64_t since, until;

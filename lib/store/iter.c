@@ -298,11 +298,13 @@ static int return_mark(const struct store_iter *it, enum mark_kind kind, struct 
 	return 1;
 }
 
-/* While the stack is uncertain from the beginning of the segment, other marks are not returned. */
+/* While the stack is uncertain from the beginning of the segment, other marks of the stack are not returned. */
 static int decode_mark(struct store_iter *it, uint64_t kind, struct store_event *ret)
 {
-	if (kind > MARK_WAS_UNCERTAIN)
+	if (kind >= MARK_KINDS)
 		return -EBADMSG;
+	if (kind > MARK_WAS_UNCERTAIN)
+		return return_mark(it, (enum mark_kind)kind, ret);
 	if (kind == MARK_WAS_UNCERTAIN)
 		return it->uncertain && !--it->uncertain && !it->marked ? return_mark(it, MARK_CERTAIN, ret) : 0;
 	it->marked = kind == MARK_UNCERTAIN;

@@ -218,7 +218,7 @@ static int recover_event(struct recovery *r, struct recovered_thread *t, const s
 		break;
 	case CODE_NOTE:
 		/* Readers refuse a mark of an unknown kind. */
-		if (w->value & 1 && w->value >> 1 > MARK_WAS_UNCERTAIN)
+		if (w->value & 1 && w->value >> 1 >= MARK_KINDS)
 			return -EBADMSG;
 		e.type = w->value & 1 ? CALL_EVENT_MARK : CALL_EVENT_GAP;
 		e.kind = (uint8_t)MIN(w->value >> 1, UINT8_MAX);

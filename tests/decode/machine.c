@@ -44,8 +44,9 @@
  *   started       private sinks: records say when each slice began, and in which thread
  *   followed      stopped; DIR/live is what csight tail would get, with a round for each stop
  *   cycles        the trace units count cycles, of which none are traced
- *   counted       samples of a counter when a thread of the process leaves a CPU, and of frequencies: DIR/counted has
- * the sum of each thread, and of each CPU the number of its samples and the last one
+ *   counted       samples of a counter when a thread of the process leaves a CPU, and of frequencies; and the trace
+ * units trace events: DIR/counted has the sum of each thread, of each CPU the number of its samples and the last one,
+ * and the number of each event
  *
  * DIR/snapshot.json and DIR/trace.perf.data describe process A, DIR/image is its code. DIR/TID.pcs has the addresses
  * that a thread executed, in hexadecimal, one per line, with a line "gap" where tracing was off. Of a crowd, DIR/crowd
@@ -145,6 +146,7 @@ static struct cut cuts[ROUNDS / STOPS + 2];
 static size_t n_cuts;
 static uint64_t drop_at, arena_size;
 static struct buf frames, samples;
+static unsigned traced_events[4];
 static const struct pd_event counters[] = { { .name = "events:u", .type = 4, .config = 0x23, .rate = 1000 },
 					    { .name = PD_FREQUENCY_NAME, .type = 1, .config = 9, .period = 1 } };
 
@@ -477,6 +479,14 @@ static void enter(struct cpu *c)
 		etm_timestamp(&c->etm, stamp(c->time));
 }
 
+/* Traces events of the trace unit, as bits. */
+static void note_events(struct etm *e, unsigned events)
+{
+	for (unsigned n = 0; n < ELEMENTS(traced_events); n++)
+		traced_events[n] += events >> n & 1;
+	etm_event(e, events);
+}
+
 /* Executes and traces one instruction. False: an exception was taken; pc is the address at which the thread resumes. */
 static bool step(struct cpu *c)
 {
@@ -535,6 +545,8 @@ static bool step(struct cpu *c)
 	}
 	if (stamped && number(40) == 0)
 		etm_timestamp(e, stamp(c->time));
+	if (counted && stamped && t->pid == PID_A && is_traced(t) && number(100) == 0)
+		note_events(e, 1 + (unsigned)number(15));
 	t->pc = next;
 	return true;
 }
@@ -867,6 +879,8 @@ static int write_counted(const char *dir)
 	}
 	for (int t = 0; t < THREADS; t += 2)
 		fprintf(f, "thread %u %" PRIu64 "\n", threads[t].tid, sums[t]);
+	for (unsigned n = 0; n < ELEMENTS(traced_events); n++)
+		fprintf(f, "event %u %u\n", n, traced_events[n]);
 	for (int c = 0; c < CPUS; c++)
 		fprintf(f, "cpu %d %" PRIu64 " %" PRIu64 "\n", c, changes[c], last[c]);
 	return fclose(f) < 0 ? -errno : 0;

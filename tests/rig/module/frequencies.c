@@ -9,7 +9,10 @@ static bool frequencies;
 module_param(frequencies, bool, 0444);
 
 static struct cpufreq_frequency_table table[] = {
-	{ .frequency = 600000 }, { .frequency = 1200000 }, { .frequency = 2400000 }, { .frequency = CPUFREQ_TABLE_END },
+	{ .frequency = 600000 },
+	{ .frequency = 1200000 },
+	{ .frequency = 2400000 },
+	{ .frequency = CPUFREQ_TABLE_END },
 };
 static unsigned int current_khz[RIG_CPUS];
 
