@@ -193,6 +193,26 @@ static void print_counters(struct timeline_output *o, uint32_t tid)
 		buf_printf(&o->out.buf, "\n");
 }
 
+void timeline_print_levels(struct timeline_output *o)
+{
+	int64_t least[WALK_COUNTERS_MAX], most[WALK_COUNTERS_MAX];
+	struct walk_counters counters = { .n = 0 };
+	const struct store_note *n;
+	char name[256];
+	size_t at = 0;
+
+	while ((n = walk_sample(o->walk, 0, &at))) {
+		bool new;
+		size_t i = walk_counter(&counters, n->label, &new);
+
+		least[i] = new ? n->value : MIN(least[i], n->value);
+		most[i] = new ? n->value : MAX(most[i], n->value);
+	}
+	for (size_t i = 0; i < counters.n; i++)
+		buf_printf(&o->out.buf, "%s: changes, %jd to %jd\n",
+			   escape_text(counters.labels[i], name, sizeof(name)), (intmax_t)least[i], (intmax_t)most[i]);
+}
+
 void timeline_print_head(struct timeline_output *o, size_t thread, const struct timeline_summary *s)
 {
 	const struct store_thread *t = store_thread(o->walk->store, thread);

@@ -39,6 +39,8 @@ struct timeline_output {
 	int time_columns; /* of times */
 };
 
+/* Prints the least and the greatest value of what belongs to no thread, such as the frequency of a CPU. */
+void timeline_print_levels(struct timeline_output *o);
 void timeline_print_head(struct timeline_output *o, size_t thread, const struct timeline_summary *s);
 void timeline_print_line(struct timeline_output *o, const struct timeline_line *line);
 

@@ -474,6 +474,8 @@ int timeline_write(const struct store *s, int fd, const struct export_options *o
 	t.output.fit.ascii = o->ascii;
 	t.output.time_columns = snprintf(text, sizeof(text), "%.6f ms", (double)(last - MIN(first, last)) / 1e6);
 	t.depth = MIN(o->depth ? o->depth : EXPORT_TREE_DEPTH, (unsigned)EXPORT_TREE_DEPTH_MAX);
+	if (walk.tid < 0)
+		timeline_print_levels(&t.output);
 	for (size_t i = 0; rc == 0 && i < store_threads(s); i++) {
 		const struct store_thread *thread = store_thread(s, i);
 
