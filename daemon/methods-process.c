@@ -424,7 +424,10 @@ static void on_tail_armed(struct target *t, int rc, void *data)
 	if (rc == 0)
 		audit_done(&tc->call->by, AUDIT_ARM, &on);
 	tc->why = rc == 0 ? not_live(t) : NULL;
-	if (tc->why) {
+	if (tc->why && t->arms > 1) {
+		/* Others have requested it, too. */
+		refuse_live(t, tc);
+	} else if (tc->why) {
 		target_disarm(t, on_not_live_disarmed, tc);
 	} else if (rc == 0 || rc == -ESRCH) {
 		/* A process that has ended has left its history. */

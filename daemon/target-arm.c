@@ -96,6 +96,8 @@ static void state_change_begin(struct ring_op *op)
 		return;
 	}
 	ring_move(r, c->through);
+	if (c->to == RING_DISARMED)
+		t->arms = 0;
 	/* The capture thread reads it of the sources that are armed. */
 	if (c->to == RING_ARMED)
 		r->source->share = target_share(t);
@@ -121,6 +123,7 @@ static void state_change_queue(struct target *t, const struct state_change *want
 
 void target_arm(struct target *t, void (*done)(struct target *t, int rc, void *data), void *data)
 {
+	t->arms++;
 	state_change_queue(t, &(struct state_change){ .op.begin = state_change_begin,
 						      .work = { run_state_change, state_change_ran },
 						      .from = RING_DISARMED,
