@@ -187,6 +187,8 @@ static int arm_add_rule(struct client *c, struct arm *a, int option, const char 
 	const struct passwd *user;
 	uint64_t number;
 
+	if (r->cgroup && (option == OPTION_ALL || option == OPTION_CGROUP || option == OPTION_CONTAINER))
+		return client_usage(c, "--all, --cgroup and --container exclude each other");
 	a->stands = true;
 	switch (option) {
 	case OPTION_NAME:

@@ -76,6 +76,7 @@ int group_find(struct client *c, enum group_kind kind, const char *value, struct
 	const char *sought = value;
 	char unit[256];
 	uint64_t root = 0;
+	size_t left_out = 0;
 	int rc;
 
 	if (kind == GROUP_TREE && (parse_u64(value, INT32_MAX, &root) < 0 || root == 0))
@@ -89,15 +90,22 @@ int group_find(struct client *c, enum group_kind kind, const char *value, struct
 	rc = csight_targets(c->daemon, &list);
 	if (rc < 0)
 		return client_daemon_failed(c, rc);
-	for (size_t i = 0; i < csight_count(list, "targets") && ret->n < GROUP_PIDS_MAX; i++) {
+	for (size_t i = 0; i < csight_count(list, "targets"); i++) {
 		const struct csight_object *t = csight_item(list, "targets", i);
 		pid_t pid = (pid_t)csight_number(t, "pid", 0);
 
 		/* A snapshot of what has executed nothing would fail. */
-		if (csight_flag(t, "running") && !csight_flag(t, "idle") &&
-		    (kind == GROUP_TREE ? is_in_tree(pid, (pid_t)root) : is_in_cgroup(pid, kind, sought)))
+		if (!csight_flag(t, "running") || csight_flag(t, "idle") ||
+		    !(kind == GROUP_TREE ? is_in_tree(pid, (pid_t)root) : is_in_cgroup(pid, kind, sought)))
+			continue;
+		if (ret->n < GROUP_PIDS_MAX)
 			ret->pids[ret->n++] = pid;
+		else
+			left_out++;
 	}
+	if (left_out)
+		client_error("%zu processes of %s are left out: a group has at most %d", left_out, esc(value),
+			     GROUP_PIDS_MAX);
 	if (ret->n)
 		return 0;
 	client_error("no process of %s is armed, or none has executed anything since then", esc(value));

@@ -426,6 +426,7 @@ static void on_tail_armed(struct target *t, int rc, void *data)
 	tc->why = rc == 0 ? not_live(t) : NULL;
 	if (tc->why && t->arms > 1) {
 		/* Others have requested it, too. */
+		t->arms--;
 		refuse_live(t, tc);
 	} else if (tc->why) {
 		target_disarm(t, on_not_live_disarmed, tc);

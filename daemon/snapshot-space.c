@@ -49,7 +49,7 @@ bool snapshot_space_has_kernel(const struct snapshot_writer *sw)
 uint64_t snapshot_space_need(const struct snapshot_writer *sw)
 {
 	const struct capture_copy *c = sw->copy;
-	uint64_t copied = 0, need = BESIDE_TRACE + perf_map_size(sw) + c->records.size + c->samples.size +
+	uint64_t copied = 0, need = BESIDE_TRACE + perf_map_size(sw) + c->records.size + 2 * c->samples.size +
 				    c->notes.size + c->missing.size * JSON_ESCAPED;
 
 	/* The log holds the bytes of code, and becomes records of mappings and names. */

@@ -27,6 +27,8 @@ void target_remove_unarmed(struct target *t)
 
 static void state_change_end(struct state_change *c, int rc)
 {
+	if (rc < 0 && c->to == RING_ARMED && c->target->arms)
+		c->target->arms--;
 	c->done(c->target, rc, c->data);
 	target_unref(c->target);
 	free(c);

@@ -26,7 +26,7 @@ struct target_list;
 struct target {
 	unsigned refs;
 	unsigned recordings;                 /* that are not saved yet */
-	unsigned arms; /* requests to arm it since it was last disarmed */
+	unsigned arms;                       /* requests to arm it since it was last disarmed */
 	STAILQ_HEAD(, state_change) changes; /* a disarm that waits for these, and what follows it */
 	struct target_list *all;
 	TAILQ_ENTRY(target) link;     /* oldest first */

@@ -5,6 +5,8 @@
 #include "daemon/decode/output-counters.h"
 #include "lib/base/util.h"
 
+enum { LABEL_MAX = 128 };
+
 /* A sample of a counter, of the thread or, if its events are frequencies, of the CPU that it counts in. */
 struct counted {
 	uint32_t counter, of;
@@ -24,16 +26,18 @@ static int compare_counted(const void *left, const void *right)
 
 static int put_sample(struct store_writer *w, const struct pd_counter *counter, const struct counted *s, uint64_t total)
 {
-	struct store_note n = { .kind = STORE_NOTE_COUNTER, .label = counter->name, .time = s->time, .until = s->time };
-	char label[64];
+	char label[LABEL_MAX];
+	struct store_note n = { .tid = counter->frequency ? 0 : s->of,
+				.kind = STORE_NOTE_COUNTER,
+				.label = label,
+				.time = s->time,
+				.until = s->time,
+				.value = (int64_t)MIN(counter->frequency ? s->value : total, (uint64_t)INT64_MAX) };
 
-	n.value = (int64_t)MIN(counter->frequency ? s->value : total, (uint64_t)INT64_MAX);
-	if (counter->frequency) {
+	if (counter->frequency)
 		snprintf(label, sizeof(label), "CPU %u frequency (kHz)", s->of);
-		n.label = label;
-	} else {
-		n.tid = s->of;
-	}
+	else
+		snprintf(label, sizeof(label), "%s", counter->name);
 	return store_put_note(w, &n);
 }
 
@@ -50,7 +54,8 @@ int output_counters_put(const struct pd_contents *c, uint64_t shift, struct stor
 		const struct pd_sample *s = &c->samples[i];
 		uint32_t of = c->counters[s->counter].frequency ? s->origin.cpu : s->origin.tid;
 
-		if (s->origin.time > shift && of != UINT32_MAX)
+		/* Thread 0 is that of a CPU that does nothing. The shift may be negative: times are modulo 2^64. */
+		if (s->origin.time && of != UINT32_MAX && (of || c->counters[s->counter].frequency))
 			list[n++] = (struct counted){ s->counter, of, s->origin.time - shift, s->value };
 	}
 	qsort(list, n, sizeof(*list), compare_counted);

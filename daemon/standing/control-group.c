@@ -64,14 +64,17 @@ static bool ends_in(const char *part, size_t size, const char *suffix)
 	return size > n && memcmp(part + size - n, suffix, n) == 0;
 }
 
-/* True if the process belongs to a service of csightd, each of which csightd starts for others, or to csightd. */
+/* True if the process belongs to csightd, or to a service that csightd starts: units of the system's slice. */
 static bool is_of_csightd(const struct group_line *l)
 {
-	const char *at = l->path, *end = l->path + l->path_size, *part;
-	size_t size;
+	static const char slice[] = "/system.slice/", *const names[] = { "csightd.service", "csight-",
+									 "system-csight" };
+	size_t size = strlen(slice);
 
-	while ((part = next_part(&at, end, &size)))
-		if (size > 8 && (memcmp(part, "csightd.", 8) == 0 || memcmp(part, "csight-", 7) == 0))
+	if (l->path_size < size || memcmp(l->path, slice, size) != 0)
+		return false;
+	for (size_t i = 0; i < ELEMENTS(names); i++)
+		if (l->path_size - size >= strlen(names[i]) && memcmp(l->path + size, names[i], strlen(names[i])) == 0)
 			return true;
 	return false;
 }

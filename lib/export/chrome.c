@@ -192,17 +192,22 @@ static void put_note(struct chrome_writer *w, const struct store_note *n)
 }
 
 /* Counters belong to processes; the name of one of a thread says of which. */
-static void put_counters(struct chrome_writer *w, uint32_t tid)
+static void put_counters(struct chrome_writer *w, const struct store_thread *t)
 {
 	const struct store_note *n;
 	size_t at = 0;
+	bool inside;
 
-	while ((n = walk_sample(w->walk, tid, &at))) {
-		json_object *o = json_object_new_object(), *args = json_object_new_object();
-		char name[128];
+	while ((n = walk_sample(w->walk, t, &at, &inside))) {
+		json_object *o, *args;
+		char name[256];
 
-		snprintf(name, sizeof(name), tid ? "%.100s, thread %u" : "%.100s", n->label, tid);
-		json_add_str(o, "name", name);
+		if (!inside)
+			continue;
+		o = json_object_new_object();
+		args = json_object_new_object();
+		snprintf(name, sizeof(name), t ? "%s, thread %u" : "%s", n->label, t ? t->tid : 0);
+		json_add_bytes(o, "name", name);
 		json_add_str(o, "cat", "counter");
 		json_add_i64(args, "value", n->value);
 		json_add(o, "args", args);
@@ -224,7 +229,7 @@ static int put_thread(struct chrome_writer *w, size_t index)
 	while (rc == 0 && (note = walk_note(w->walk, w->thread, &at)))
 		put_note(w, note);
 	if (rc == 0)
-		put_counters(w, w->thread->tid);
+		put_counters(w, w->thread);
 	ending = walk_ending(w->walk, w->thread);
 	if (rc == 0 && ending)
 		put_instant(w, w->thread->last, ending, 0);
@@ -275,7 +280,7 @@ static int chrome_write(const struct store *s, int fd, const struct export_optio
 		rc = put_thread(&w, i);
 	}
 	if (rc == 0 && walk.tid < 0 && w.thread)
-		put_counters(&w, 0);
+		put_counters(&w, NULL);
 	buf_printf(&w.out.buf, "]}\n");
 	return rc < 0 ? rc : out_finish(&w.out);
 }

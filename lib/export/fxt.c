@@ -302,17 +302,20 @@ static void put_note(struct fxt_writer *w, const struct store_note *n)
 }
 
 /* Counters belong to processes; the name of one of a thread says of which. */
-static void put_counters(struct fxt_writer *w, uint32_t tid)
+static void put_counters(struct fxt_writer *w, const struct store_thread *t)
 {
 	static const char key[8] = "value";
 	struct buf *b = &w->out.buf;
 	const struct store_note *n;
 	size_t at = 0;
+	bool inside;
 
-	while ((n = walk_sample(w->walk, tid, &at))) {
-		char name[128];
+	while ((n = walk_sample(w->walk, t, &at, &inside))) {
+		char name[256];
 
-		snprintf(name, sizeof(name), tid ? "%.100s, thread %u" : "%.100s", n->label, tid);
+		if (!inside)
+			continue;
+		snprintf(name, sizeof(name), t ? "%s, thread %u" : "%s", n->label, t ? t->tid : 0);
 		put_own_string(w, STRING_TEXT, name);
 		buf_u64(b, RECORD_EVENT | 6 << 4 | EVENT_COUNTER << 16 | 1 << 20 | 1u << 24 |
 			       (uint64_t)STRING_CATEGORY << 32 | (uint64_t)STRING_TEXT << 48);
@@ -346,7 +349,7 @@ static int put_thread(struct fxt_writer *w, size_t index)
 	while (rc == 0 && (note = walk_note(w->walk, t, &at)))
 		put_note(w, note);
 	if (rc == 0)
-		put_counters(w, t->tid);
+		put_counters(w, t);
 	if (rc == 0 && walk_trigger(w->walk, t, &time, trigger))
 		put_event(w, &(struct fxt_event){ EVENT_INSTANT, put_own_string(w, STRING_TEXT, trigger), time, 0 },
 			  NULL, 0);
@@ -380,7 +383,7 @@ static int fxt_write(const struct store *s, int fd, const struct export_options 
 		if (walk_wants(&walk, store_thread(s, i)))
 			rc = put_thread(&w, i);
 	if (rc == 0 && walk.tid < 0 && w.thread)
-		put_counters(&w, 0);
+		put_counters(&w, NULL);
 	return rc < 0 ? rc : out_finish(&w.out);
 }
 

@@ -534,17 +534,19 @@ static void write_notes(struct perfetto_writer *w, size_t thread)
 }
 
 /* Each counter of a thread has a track beneath that of the thread; those of no thread are beneath the process. */
-static void write_counters(struct perfetto_writer *w, uint32_t tid, uint64_t parent)
+static void write_counters(struct perfetto_writer *w, const struct store_thread *t, uint64_t parent)
 {
 	uint64_t tracks[WALK_COUNTERS_MAX];
 	struct walk_counters counters = { .n = 0 };
 	const struct store_note *n;
+	bool inside, new;
 	size_t at = 0;
 
-	while ((n = walk_sample(w->walk, tid, &at))) {
-		bool new;
-		size_t i = walk_counter(&counters, n->label, &new);
+	while ((n = walk_sample(w->walk, t, &at, &inside))) {
+		size_t i = inside ? walk_counter(&counters, n->label, &new) : WALK_COUNTERS_MAX;
 
+		if (i == WALK_COUNTERS_MAX)
+			continue;
 		if (new)
 			tracks[i] = add_track(w, n->label, parent, true);
 		put_number(message_begin(w, 0), PACKET_TIMESTAMP, n->time);
@@ -616,12 +618,12 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 		rc = walk_thread(&walk, i, &sink);
 		write_mark(&w, UINT64_MAX);
 		write_notes(&w, i);
-		write_counters(&w, t->tid, FIRST_THREAD_TRACK + i);
+		write_counters(&w, t, FIRST_THREAD_TRACK + i);
 		if (walk_ending(&walk, t))
 			write_instant(&w, OWN_ENDING, walk_ending(&walk, t), 0);
 	}
 	if (rc == 0 && walk.tid < 0)
-		write_counters(&w, 0, PROCESS_TRACK);
+		write_counters(&w, NULL, PROCESS_TRACK);
 	return rc < 0 ? rc : out_finish(&w.out);
 }
 

@@ -160,34 +160,38 @@ static size_t count_unplaced_notes(const struct timeline_output *o, const struct
 	const struct store_note *n;
 	size_t beside = 0;
 
-	for (size_t i = 0; (n = store_note(o->walk->store, i)); i++)
-		beside += n->tid == t->tid && n->kind != STORE_NOTE_COUNTER &&
-			  (!n->time || n->time > t->last || n->until < t->first);
+	for (size_t i = walk_first_note(o->walk->store, t->tid);
+	     (n = store_note(o->walk->store, i)) && n->tid == t->tid; i++)
+		beside += n->kind != STORE_NOTE_COUNTER && (!n->time || n->time > t->last || n->until < t->first);
 	return beside;
 }
 
-/* Prints what each counter of a thread has counted between its first and last sample in the exported time. */
-static void print_counters(struct timeline_output *o, uint32_t tid)
+/* Prints what each counter of a thread has counted up to its last sample in the exported part of the trace. */
+static void print_counters(struct timeline_output *o, const struct store_thread *t)
 {
-	int64_t first[WALK_COUNTERS_MAX], last[WALK_COUNTERS_MAX];
+	uint64_t before[WALK_COUNTERS_MAX], last[WALK_COUNTERS_MAX];
 	struct walk_counters counters = { .n = 0 };
 	const struct store_note *n;
+	bool inside, new;
 	size_t at = 0;
 
-	while ((n = walk_sample(o->walk, tid, &at))) {
-		bool new;
+	while ((n = walk_sample(o->walk, t, &at, &inside))) {
 		size_t i = walk_counter(&counters, n->label, &new);
 
+		if (i == WALK_COUNTERS_MAX)
+			continue;
 		if (new)
-			first[i] = n->value;
-		last[i] = n->value;
+			before[i] = 0;
+		last[i] = (uint64_t)n->value;
+		if (!inside)
+			before[i] = last[i];
 	}
 	for (size_t i = 0; i < counters.n; i++) {
-		char name[256];
+		char name[512];
 
-		buf_printf(&o->out.buf, "%s%s %jd",
+		buf_printf(&o->out.buf, "%s%s %ju",
 			   i ? ", " : "  counted: ", escape_text(counters.labels[i], name, sizeof(name)),
-			   (intmax_t)(last[i] - first[i]));
+			   (uintmax_t)(last[i] - before[i]));
 	}
 	if (counters.n)
 		buf_printf(&o->out.buf, "\n");
@@ -198,13 +202,15 @@ void timeline_print_levels(struct timeline_output *o)
 	int64_t least[WALK_COUNTERS_MAX], most[WALK_COUNTERS_MAX];
 	struct walk_counters counters = { .n = 0 };
 	const struct store_note *n;
-	char name[256];
+	bool inside, new;
+	char name[512];
 	size_t at = 0;
 
-	while ((n = walk_sample(o->walk, 0, &at))) {
-		bool new;
-		size_t i = walk_counter(&counters, n->label, &new);
+	while ((n = walk_sample(o->walk, NULL, &at, &inside))) {
+		size_t i = inside ? walk_counter(&counters, n->label, &new) : WALK_COUNTERS_MAX;
 
+		if (i == WALK_COUNTERS_MAX)
+			continue;
 		least[i] = new ? n->value : MIN(least[i], n->value);
 		most[i] = new ? n->value : MAX(most[i], n->value);
 	}
@@ -241,7 +247,7 @@ void timeline_print_head(struct timeline_output *o, size_t thread, const struct 
 	if (beside)
 		buf_printf(b, "  %zu note%s not in the trace: older, or in a gap\n", beside,
 			   beside == 1 ? " is" : "s are");
-	print_counters(o, t->tid);
+	print_counters(o, t);
 	buf_printf(b, "%s%*s  %*s   FUNCTION%s\n", paint(o, BOLD), o->time_columns, "TIME", DURATION_COLUMNS,
 		   "DURATION", paint(o, PLAIN));
 }

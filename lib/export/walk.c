@@ -39,8 +39,7 @@ bool walk_trigger(const struct export_walk *w, const struct store_thread *t, uin
 	return true;
 }
 
-/* Returns the first note of a thread, or of a later one. */
-static size_t first_note(const struct store *s, uint32_t tid)
+size_t walk_first_note(const struct store *s, uint32_t tid)
 {
 	size_t low = 0, high = store_notes(s);
 
@@ -59,7 +58,7 @@ const struct store_note *walk_note(const struct export_walk *w, const struct sto
 {
 	const struct store_note *n;
 
-	*at = MAX(*at, first_note(w->store, t->tid));
+	*at = MAX(*at, walk_first_note(w->store, t->tid));
 	while ((n = store_note(w->store, *at)) && n->tid == t->tid) {
 		++*at;
 		if (n->time && n->time <= MIN(t->last, w->until) && n->until >= MAX(t->first, w->since) &&
@@ -69,14 +68,18 @@ const struct store_note *walk_note(const struct export_walk *w, const struct sto
 	return NULL;
 }
 
-const struct store_note *walk_sample(const struct export_walk *w, uint32_t tid, size_t *at)
+const struct store_note *walk_sample(const struct export_walk *w, const struct store_thread *t, size_t *at,
+				     bool *ret_inside)
 {
+	uint64_t first = t ? MAX(t->first, w->first) : w->first, last = t ? MIN(t->last, w->last) : w->last;
+	uint32_t tid = t ? t->tid : 0;
 	const struct store_note *n;
 
-	*at = MAX(*at, first_note(w->store, tid));
-	while ((n = store_note(w->store, *at)) && n->tid == tid) {
+	*at = MAX(*at, walk_first_note(w->store, tid));
+	while ((n = store_note(w->store, *at)) && n->tid == tid && n->time <= last) {
 		++*at;
-		if (n->kind == STORE_NOTE_COUNTER && n->time >= w->first && n->time <= w->last)
+		*ret_inside = n->time >= first;
+		if (n->kind == STORE_NOTE_COUNTER)
 			return n;
 	}
 	return NULL;
@@ -91,7 +94,7 @@ size_t walk_counter(struct walk_counters *c, const char *label, bool *ret_new)
 	*ret_new = i == c->n && i < WALK_COUNTERS_MAX;
 	if (*ret_new)
 		c->labels[c->n++] = label;
-	return MIN(i, (size_t)WALK_COUNTERS_MAX - 1);
+	return i;
 }
 
 void walk_begin(struct export_walk *w, const struct store *s, const struct export_options *o, struct export_result *ret)

@@ -45,18 +45,25 @@ bool walk_trigger(const struct export_walk *w, const struct store_thread *t, uin
  */
 const struct store_note *walk_note(const struct export_walk *w, const struct store_thread *t, size_t *at);
 
-/* The same for the samples of the counters of a thread, in the exported time; tid 0: those of no thread. */
-const struct store_note *walk_sample(const struct export_walk *w, uint32_t tid, size_t *at);
+/* Returns the first note of a thread, or of a later one. */
+size_t walk_first_note(const struct store *s, uint32_t tid);
 
-enum { WALK_COUNTERS_MAX = 64 };
+/*
+ * Returns the samples of the counters of a thread, one after another as walk_note() does, up to the end of the exported
+ * part of its trace; t NULL: those of no thread. *ret_inside: the sample is not from before that part.
+ */
+const struct store_note *walk_sample(const struct export_walk *w, const struct store_thread *t, size_t *at,
+				     bool *ret_inside);
 
 /* Names of counters, in the order in which they occurred. */
+enum { WALK_COUNTERS_MAX = 256 };
+
 struct walk_counters {
 	const char *labels[WALK_COUNTERS_MAX];
 	size_t n;
 };
 
-/* Returns the index of a counter's name, which is added; *ret_new: it was not there. Those beyond the limit share it.
+/* Returns the index of a counter's name, which is added; *ret_new: it was not there. WALK_COUNTERS_MAX: there are more.
  */
 size_t walk_counter(struct walk_counters *c, const char *label, bool *ret_new);
 

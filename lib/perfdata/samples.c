@@ -4,7 +4,7 @@
 
 #include "lib/perfdata/file.h"
 
-enum { TRACEPOINT_HEAD = 8 /* bytes of fields that all tracepoints have */ };
+enum { SAMPLES_MAX = 4 << 20, TRACEPOINT_HEAD = 8 /* bytes of fields that all tracepoints have */ };
 
 /* Fields of a sample, in their order. PERF_SAMPLE_ADDR and others that are not used are skipped by their size. */
 struct sample_fields {
@@ -76,10 +76,15 @@ static int parse_sample(const struct event *e, struct reader *r, struct sample_f
 /* Returns the event of a sample, whose ID is at the same place in those of all events. */
 static const struct event *find_event(const struct pd_file *f, const struct reader *r)
 {
+	struct event common = f->events[0];
 	struct reader copy = *r;
 	struct sample_fields fields;
 
-	if (f->n_events == 1 || parse_sample(&f->events[0], &copy, &fields) < 0)
+	/* What is behind the ID may be different. */
+	common.counter = COUNTER;
+	common.sample_type &=
+	    PD_SAMPLE_IDENTIFIER | PD_SAMPLE_IP | PD_SAMPLE_TID | PD_SAMPLE_TIME | PD_SAMPLE_ADDR | PD_SAMPLE_ID;
+	if (f->n_events == 1 || parse_sample(&common, &copy, &fields) < 0)
 		return &f->events[0];
 	return pd_event_of(f, fields.id);
 }
@@ -103,6 +108,11 @@ int pd_on_sample(struct pd_file *f, struct reader *r)
 			return -EBADMSG;
 		s.value = khz;
 		s.origin.cpu = cpu;
+	}
+	/* The trace is worth more than them. */
+	if (f->lists[SAMPLES].size / sizeof(s) >= SAMPLES_MAX) {
+		pd_damage(f, f->size, "too many samples of counters: the later ones were left out");
+		return 0;
 	}
 	buf_add(&f->lists[SAMPLES], &s, sizeof(s));
 	return 0;

@@ -155,7 +155,26 @@ static int compare_notes(const void *left, const void *right)
 	if (a->time != b->time)
 		return a->time < b->time ? -1 : 1;
 	/* Of spans that begin together, the longest one is around the others. */
-	return (a->until < b->until) - (a->until > b->until);
+	if (a->until != b->until)
+		return a->until < b->until ? 1 : -1;
+	return (a->label > b->label) - (a->label < b->label);
+}
+
+static bool is_same(const struct writer_note *a, const struct writer_note *b)
+{
+	return a->kind == b->kind && a->label == b->label && a->time == b->time && a->value == b->value;
+}
+
+/* Of a store that is merged of several, each has the samples that belong to no thread. */
+static void drop_repeated(struct store_writer *w)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->n_notes; i++)
+		if (i == 0 || w->notes[i].tid != 0 || w->notes[i].kind != STORE_NOTE_COUNTER ||
+		    !is_same(&w->notes[i - 1], &w->notes[i]))
+			w->notes[n++] = w->notes[i];
+	w->n_notes = n;
 }
 
 int store_place_notes(struct store_writer *w)
@@ -179,6 +198,7 @@ int store_place_notes(struct store_writer *w)
 	}
 	if (w->n_notes)
 		qsort(w->notes, w->n_notes, sizeof(*w->notes), compare_notes);
+	drop_repeated(w);
 	return 0;
 }
 

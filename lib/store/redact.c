@@ -386,6 +386,14 @@ static int write_blocks(struct redaction *r)
 	return end_section(r, SECTION_BLOCKS, BLOCK_SIZE);
 }
 
+/* perf's names of events may have a text of the user, as in cycles/name=TEXT/. */
+static const char *counter_label(const char *label)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.: ()";
+
+	return label[strspn(label, plain)] ? "counter" : label;
+}
+
 /* Writes the notes with "note" or "span" in place of labels that the program chose. */
 static int write_notes(struct redaction *r)
 {
@@ -397,7 +405,7 @@ static int write_notes(struct redaction *r)
 
 		buf_u32(b, n->tid);
 		rc = put_name(r,
-			      n->kind == STORE_NOTE_COUNTER ? n->label
+			      n->kind == STORE_NOTE_COUNTER ? counter_label(n->label)
 			      : n->kind == STORE_NOTE_POINT ? "note"
 							    : "span",
 			      true);

@@ -184,6 +184,16 @@ static void test_perf(void)
 	pd_close(f);
 	close(fd);
 
+	/* The first event may be that of the frequency, whose samples are longer. */
+	fd = file_of((const struct attr[]){ list[3], list[0], list[1], list[2] }, EVENTS_MAX, &b, true);
+	CHECK_EQ(pd_open(fd, &f, &c, &problem), 0);
+	CHECK(f && !c->damage.cause);
+	CHECK_EQ(c->n_samples, 3);
+	CHECK(is(&c->samples[0], 2, 101, 1000, 55555));
+	CHECK(c->samples[2].counter == 0 && c->samples[2].value == 1800000);
+	pd_close(f);
+	close(fd);
+
 	/* Without names, it is not known what they are. */
 	fd = file_of(list, EVENTS_MAX, &b, false);
 	CHECK_EQ(pd_open(fd, &f, &c, &problem), 0);

@@ -125,7 +125,7 @@ static void test_unknown_mark(void)
 {
 	const struct call_event events[] = {
 		{ CALL_EVENT_SEGMENT, 0, 10, 10, 0, NULL },
-		{ CALL_EVENT_MARK, MARK_WAS_UNCERTAIN + 1, 20, 20, 0, NULL },
+		{ CALL_EVENT_MARK, MARK_KINDS, 20, 20, 0, NULL },
 	};
 	_cleanup_close_ int fd = write_store(events, ELEMENTS(events)), cut = cut_tables(fd),
 			    to = memfd_create("recovered", MFD_CLOEXEC);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -173,7 +172,7 @@ static int check_room(const struct grid_opening *o)
  * A thread created by a traced thread has inherited its events, and the kernel refuses another one with EBUSY. The
  * error is the same if another session traces the process, but then it affects the first event already.
  */
-static int open_thread(void *data, uint32_t tid)
+static int open_thread(void *data, uint32_t tid, bool later)
 {
 	const struct grid_opening *o = data;
 	struct grid *g = o->grid;
@@ -194,7 +193,7 @@ static int open_thread(void *data, uint32_t tid)
  * A thread that was created meanwhile may have inherited such events. Then its switches are recorded twice, and
  * run-watch.c drops the second record.
  */
-static int open_thread_switches(void *data, uint32_t tid)
+static int open_thread_switches(void *data, uint32_t tid, bool later)
 {
 	const struct grid_opening *o = data;
 	const struct grid *g = o->grid;
@@ -352,21 +351,10 @@ void grid_record_switches(struct grid *g, struct thread_table *threads)
 		g->rings[n].threads = threads;
 }
 
-static void *close_all(void *data)
-{
-	int *fds = data;
-
-	for (int *fd = fds; *fd >= 0; fd++)
-		close(*fd);
-	free(fds);
-	return NULL;
-}
-
 /* Closes the events in a thread, which may wait for ever; what there is no memory for stays open. */
 static void close_apart(struct grid *g)
 {
 	int *fds = calloc(grid_events(g) + 1, sizeof(*fds));
-	pthread_t thread;
 	size_t n = 0;
 
 	for (size_t i = 0; i < g->n_fds && fds; i++)
@@ -382,10 +370,7 @@ static void close_apart(struct grid *g)
 	if (!fds)
 		return;
 	fds[n] = -1;
-	if (pthread_create(&thread, NULL, close_all, fds) == 0)
-		pthread_detach(thread);
-	else
-		free(fds);
+	perf_event_close_apart(fds);
 }
 
 void grid_close(struct grid *g)

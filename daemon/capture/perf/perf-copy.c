@@ -263,18 +263,22 @@ static int copy_counter_names(const struct pmu_counters *from, struct capture_co
 	return 0;
 }
 
-int perf_copy_counters(const struct perf_target *s, struct capture_positions *p, struct capture_copy *c)
+int perf_copy_counters(struct perf_target *s, struct capture_positions *p, struct capture_copy *c)
 {
-	const struct pmu_counters *counters = &s->counters;
+	struct pmu_counters *counters = &s->counters;
 	int rc = counters->n ? copy_counter_names(counters, c) : 0;
 
-	for (size_t n = 0; rc == 0 && n < counters->n_rings; n++) {
+	for (size_t n = 0; rc == 0 && n < counters->n_rings && (!p || n < p->n); n++) {
 		uint64_t all = 0;
-		bool lost;
 
-		rc = pmu_counters_copy(counters, n, p ? &p->list[n].counted : &all, &c->samples, &lost);
-		if (rc == 0 && lost)
-			capture_note_missing(c, "samples of counters were overwritten before they were recorded");
+		rc = pmu_counters_copy(counters, n, p ? &p->list[n].counted : &all, &c->samples);
+	}
+	for (uint32_t i = 0; rc == 0 && i < counters->n; i++) {
+		unsigned share = counters->list[i].frequency ? 100 : pmu_counters_share(counters, i);
+
+		if (share < 95)
+			capture_note_missing(c, "%s was counted for %u %% of the time: the CPUs have too few counters",
+					     counters->list[i].name, share);
 	}
 	return rc;
 }

@@ -289,10 +289,6 @@ static int drain_rings(struct perf_target *s, struct capture_positions *p, struc
 	/* What is left of a round is not copied. */
 	if (is_foreign(s))
 		return 0;
-	if (!drain->live)
-		rc = perf_copy_counters(s, p, c);
-	if (rc < 0)
-		return rc;
 	drain->flushed = true;
 	if (drain->live && !drain->more) {
 		drain->round = p->records.round;
@@ -302,8 +298,13 @@ static int drain_rings(struct perf_target *s, struct capture_positions *p, struc
 	if (p->records.flushed)
 		p->records.rate = MAX(full / (double)(c->monotonic - p->records.flushed), p->records.rate / 2);
 	p->records.flushed = c->monotonic;
+	/* A copy without trace is dropped. */
 	if (!c->n_rings)
 		return 0;
+	if (!drain->live)
+		rc = perf_copy_counters(s, p, c);
+	if (rc < 0)
+		return rc;
 	add_records(s, p, c);
 	if (s->shared)
 		perf_copy_hide_others(c);

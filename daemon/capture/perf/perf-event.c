@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <linux/capability.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -108,6 +109,26 @@ int perf_event_tracepoint(const char *name, uint64_t *ret, struct reason *why)
 				  name);
 	*ret = (uint64_t)id;
 	return 0;
+}
+
+static void *close_all(void *data)
+{
+	int *fds = data;
+
+	for (int *fd = fds; *fd >= 0; fd++)
+		close(*fd);
+	free(fds);
+	return NULL;
+}
+
+void perf_event_close_apart(int *fds)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, close_all, fds) == 0)
+		pthread_detach(thread);
+	else
+		free(fds);
 }
 
 int perf_event_control(int fd, unsigned long what, unsigned long argument)

@@ -35,6 +35,12 @@ int perf_event_open_thread(struct address_space_of of, const struct perf_event_a
 /* Reads the number of a tracepoint ("GROUP/NAME"). Sets why on failure. */
 int perf_event_tracepoint(const char *name, uint64_t *ret, struct reason *why);
 
+/*
+ * Closes events in a thread of its own: the call waits while the process has a lock of its events. fds: allocated,
+ * ended by -1; owned. What there is no thread for stays open.
+ */
+void perf_event_close_apart(int *fds);
+
 /* what: PERF_EVENT_IOC_*. 0 or negative errno. */
 int perf_event_control(int fd, unsigned long what, unsigned long argument);
 

@@ -89,7 +89,7 @@ static void mark_lost(struct perf_target *s)
 {
 	s->lost = true;
 	perf_watch_close(s);
-	pmu_counters_close(&s->counters);
+	perf_target_close_counters(s);
 	if (s->armed && !s->shared)
 		grid_end(&s->grid);
 }

@@ -158,6 +158,10 @@ void perf_machine_name_holders(const struct perf_machine *m, const struct plan *
 /* Closes what the target has open. Capture thread only. */
 void perf_target_close(struct perf_target *s);
 
+void perf_target_close_counters(struct perf_target *s);
+/* Counts on CPUs that are new. */
+void perf_target_add_counters(struct perf_target *s);
+
 /* Opens events on CPUs that are new; closes the target if the process makes the calls for that wait. */
 void perf_target_add_cpus(struct perf_target *s);
 
@@ -265,7 +269,7 @@ int perf_copy_units(const struct perf_target *s, struct capture_copy *c);
 void perf_copy_starts(const struct perf_target *s, struct capture_copy *c);
 
 /* Adds the samples of the counters; of a recording those behind the positions, which move. */
-int perf_copy_counters(const struct perf_target *s, struct capture_positions *p, struct capture_copy *c);
+int perf_copy_counters(struct perf_target *s, struct capture_positions *p, struct capture_copy *c);
 
 /* Appends the names and mappings of the process, if it is there, as process_write_mappings() does. */
 int perf_copy_mappings(struct perf_target *s, struct buf *ret);

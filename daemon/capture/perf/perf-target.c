@@ -109,7 +109,7 @@ void perf_target_close(struct perf_target *s)
 	struct perf_machine *m = s->m;
 
 	perf_watch_close(s);
-	pmu_counters_close(&s->counters);
+	perf_target_close_counters(s);
 	if (s->armed && s->shared) {
 		m->n_shared--;
 		grid_close(&s->grid);
@@ -148,12 +148,30 @@ static int open_counters(struct perf_target *s, struct reason *why)
 						  .plan = perf_target_plan(s),
 						  .kernel = s->options.kernel,
 						  .most_events = s->counters.n_events + perf_share_events(s) };
-	uint64_t rings = pmu_counters_memory(&s->counters, scope.plan->n_cpus);
+	uint64_t rings = pmu_counters_memory(&s->counters, scope.plan->n_cpus), most = perf_share_rings(s),
+		 left = s->m->settings.memory - MIN(s->m->settings.memory, s->m->memory);
+	bool new;
+	int rc;
 
-	if (!s->counters.rings && rings > perf_share_rings(s) - MIN(perf_share_rings(s), perf_share_memory(s)))
+	if (!s->counters.rings && rings > MIN(left, most - MIN(most, perf_share_memory(s))))
 		return reason_set(why, -ENOSPC, "counters: their rings need %llu KiB more than its user may have",
 				  (unsigned long long)rings >> 10);
-	return pmu_counters_open(&s->counters, &scope, why);
+	new = !s->counters.rings;
+	rc = pmu_counters_open(&s->counters, &scope, why);
+	s->m->memory += new && s->counters.rings ? rings : 0;
+	return rc;
+}
+
+void perf_target_close_counters(struct perf_target *s)
+{
+	s->m->memory -= pmu_counters_memory(&s->counters, s->counters.n_rings);
+	pmu_counters_close(&s->counters, s->grid.stuck);
+}
+
+void perf_target_add_counters(struct perf_target *s)
+{
+	if (s->armed && s->counters.n)
+		open_counters(s, NULL);
 }
 
 static int open_rings(struct perf_target *s, struct reason *why)
@@ -316,7 +334,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 
 void perf_target_add_cpus(struct perf_target *s)
 {
-	open_counters(s, NULL);
+	perf_target_add_counters(s);
 	grid_extend(&s->grid, s->pid, s->filter, s->m->poll_fd, NULL);
 	if (!s->grid.stuck)
 		return;
@@ -455,10 +473,15 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 		add_missing(b, "a CPU's buffer wrapped while a thread ran: what it executed before is missing");
 	for (size_t i = 0; i < s->counters.n; i++)
 		if (s->counters.list[i].refused) {
-			buf_printf(b, "%d of the CPUs do not count %s",
-				   __builtin_popcountll(s->counters.list[i].refused), s->counters.list[i].name);
+			buf_printf(b, "%u of the CPUs do not count %s", s->counters.list[i].refused,
+				   s->counters.list[i].name);
 			buf_u8(b, 0);
 		}
+	if (s->counters.failed)
+		add_missing(b, "a CPU is not counted: its events could not be opened");
+	if (s->counters.lost)
+		add_missing(
+		    b, "some samples of counters were lost: there were too many, or they came while others were read");
 	if (s->lost_records)
 		add_missing(
 		    b, "the kernel lost records about processes: mappings and threads of that time may be unknown");
@@ -569,6 +592,7 @@ void perf_target_maintain(struct perf_target *s, uint64_t now)
 
 	if (!s->armed)
 		return;
+	pmu_counters_pause(&s->counters, s->paused || s->m->paused || s->grid.filled || s->thread_table.ended);
 	if (s->shared)
 		set_trouble(s, s->m->trouble.text);
 	else if (filled_now)

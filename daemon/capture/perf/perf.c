@@ -438,7 +438,11 @@ static void update_cpus(struct perf_machine *m)
 		/* The number of an ended process may belong to another by now. */
 		for (s = TAILQ_FIRST(&m->sources); s; s = next) {
 			next = TAILQ_NEXT(s, link);
-			if (s->armed && !s->shared && !s->lost && !s->thread_table.ended)
+			if (!s->armed || s->lost || s->thread_table.ended)
+				continue;
+			if (s->shared)
+				perf_target_add_counters(s);
+			else
 				perf_target_add_cpus(s);
 		}
 	}

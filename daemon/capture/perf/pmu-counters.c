@@ -32,7 +32,7 @@ struct pmu_ring {
 struct pmu_event {
 	int fd;
 	uint64_t id;
-	uint32_t counter;
+	uint32_t counter, ring, tid;
 };
 
 /* The kernel's own name of an event, by that of perf. */
@@ -73,8 +73,8 @@ static const struct known_event known_events[] = {
 };
 
 /*
- * Looks for an event by the name that the kernel gives it in the directory of a CPU's counters. Numbers of events are
- * those of the architecture, or of the processor that has them: the kernel refuses one on other CPUs.
+ * Looks for an event by the name that the kernel gives it in the directory of a CPU's counters. Most numbers of events
+ * are those of the architecture. The kernel does not know which of them a CPU has: what it lacks is not counted.
  */
 static bool find_in_sysfs(const char *name, const char *sysroot, uint64_t *ret)
 {
@@ -133,6 +133,8 @@ int pmu_counters_parse(const char *text, const char *sysroot, struct pmu_counter
 	int rc = 0;
 
 	*ret = (struct pmu_counters){ .n = 0 };
+	if (!*text)
+		return reason_set(why, -EINVAL, "counters: the list is empty");
 	while (rc == 0 && *text) {
 		struct pmu_counter *c = &ret->list[ret->n];
 		size_t size = strcspn(text, ",");
@@ -171,9 +173,9 @@ static struct perf_event_attr attr_of(const struct pmu_counter *c, const struct 
 }
 
 /* Has an event write into the ring of its CPU, which is mapped with the first one. */
-static int add_event(struct pmu_counters *c, struct pmu_ring *r, uint32_t counter, int *fd)
+static int add_event(struct pmu_counters *c, struct pmu_event event, int *fd)
 {
-	struct pmu_event event = { .counter = counter };
+	struct pmu_ring *r = &c->rings[event.ring];
 	int rc = perf_event_control(*fd, PERF_EVENT_IOC_ID, (unsigned long)&event.id);
 
 	if (rc == 0)
@@ -194,16 +196,42 @@ static int add_event(struct pmu_counters *c, struct pmu_ring *r, uint32_t counte
 struct pmu_opening {
 	struct pmu_counters *c;
 	const struct pmu_counters_scope *scope;
-	struct pmu_ring *ring;
-	uint32_t counter;
+	uint32_t ring, counter;
 	bool refused; /* the CPU cannot count this */
 	struct reason *why;
 };
 
-static int open_event(void *data, uint32_t tid)
+/* The kernel lowers its limit of samples a second where they take too long, and refuses what is above. */
+static int open_at_rate(const struct pmu_opening *o, struct perf_event_attr *attr, uint32_t tid, int *ret_fd)
+{
+	int cpu = (int)o->c->rings[o->ring].cpu, rc;
+	long long most;
+
+	if (o->c->list[o->counter].frequency)
+		return perf_event_open(attr, -1, cpu, ret_fd);
+	rc = perf_event_open_thread(o->scope->of, attr, tid, cpu, ret_fd);
+	most = rc == -EINVAL && attr->freq ? proc_file_number("/proc/sys/kernel/perf_event_max_sample_rate") : 0;
+	if (most <= 0 || most >= PMU_COUNTERS_RATE)
+		return rc;
+	attr->sample_freq = (uint64_t)most;
+	return perf_event_open_thread(o->scope->of, attr, tid, cpu, ret_fd);
+}
+
+/* A thread that has begun meanwhile has inherited this event if the one that made it had it. */
+static int add_doubt(struct pmu_counters *c, const struct pmu_event *event)
+{
+	int rc = array_reserve(c->doubts, c->n_doubts, &c->doubts_room);
+
+	if (rc == 0)
+		c->doubts[c->n_doubts++] = (struct pmu_doubt){ event->tid, event->counter, event->ring };
+	return rc;
+}
+
+static int open_event(void *data, uint32_t tid, bool later)
 {
 	struct pmu_opening *o = data;
 	const struct pmu_counter *counter = &o->c->list[o->counter];
+	const struct pmu_event event = { .counter = o->counter, .ring = o->ring, .tid = tid };
 	struct perf_event_attr attr = attr_of(counter, o->scope);
 	_cleanup_close_ int fd = -1;
 	char what[128];
@@ -214,8 +242,7 @@ static int open_event(void *data, uint32_t tid)
 				  "counters: its threads need more than the %zu descriptors that its user may still "
 				  "have: one for each counter, thread and CPU (LimitNOFILE of csightd's unit)",
 				  o->scope->most_events);
-	rc = counter->frequency ? perf_event_open(&attr, -1, (int)o->ring->cpu, &fd)
-				: perf_event_open_thread(o->scope->of, &attr, tid, (int)o->ring->cpu, &fd);
+	rc = open_at_rate(o, &attr, tid, &fd);
 	/* The thread has ended, or the CPU is off. */
 	if (rc == -ESRCH || rc == -ENODEV)
 		return 0;
@@ -223,24 +250,43 @@ static int open_event(void *data, uint32_t tid)
 	if (o->refused)
 		return 0;
 	if (rc == 0)
-		rc = add_event(o->c, o->ring, o->counter, &fd);
-	snprintf(what, sizeof(what), "counting %s in thread %u on CPU %u", counter->name, tid, o->ring->cpu);
+		rc = add_event(o->c, event, &fd);
+	if (rc == 0 && later)
+		rc = add_doubt(o->c, &event);
+	snprintf(what, sizeof(what), "counting %s in thread %u on CPU %u", counter->name, tid,
+		 o->c->rings[o->ring].cpu);
 	return rc < 0 ? perf_event_explain(o->why, rc, what, RING_SIZE) : 0;
 }
 
+/* Closes the events of a CPU. */
+static void close_cpu(struct pmu_counters *c, uint32_t ring)
+{
+	size_t n = 0;
+
+	perf_ring_unmap(&c->rings[ring].ring);
+	for (size_t i = 0; i < c->n_events; i++)
+		if (c->events[i].ring == ring)
+			closep(&c->events[i].fd);
+		else
+			c->events[n++] = c->events[i];
+	c->n_events = n;
+	c->rings[ring].fd = -1;
+}
+
 /* Opens all counters on a CPU. */
-static int open_cpu(struct pmu_counters *c, const struct pmu_counters_scope *scope, size_t n, struct reason *why)
+static int open_cpu(struct pmu_counters *c, const struct pmu_counters_scope *scope, uint32_t ring, struct reason *why)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < c->n; i++) {
-		struct pmu_opening o = { c, scope, &c->rings[n], i, false, why };
+		struct pmu_opening o = { c, scope, ring, i, false, why };
 
-		rc = c->list[i].frequency ? open_event(&o, 0)
+		rc = c->list[i].frequency ? open_event(&o, 0, false)
 					  : process_threads_visit(scope->pid, scope->plan->thread, open_event, &o);
-		if (o.refused)
-			c->list[i].refused |= 1ull << (n < 63 ? n : 63);
+		c->list[i].refused += o.refused;
 	}
+	if (rc < 0)
+		close_cpu(c, ring);
 	return rc;
 }
 
@@ -277,18 +323,19 @@ int pmu_counters_open(struct pmu_counters *c, const struct pmu_counters_scope *s
 		for (size_t n = 0; n < c->n_rings; n++)
 			c->rings[n] = (struct pmu_ring){ .cpu = scope->plan->cpus[n].cpu, .fd = -1 };
 	}
-	for (size_t n = 0; rc == 0 && n < c->n_rings; n++)
+	for (uint32_t i = 0; i < c->n; i++)
+		c->list[i].refused = 0;
+	for (uint32_t n = 0; rc == 0 && n < c->n_rings; n++)
 		if (c->rings[n].fd < 0)
 			rc = open_cpu(c, scope, n, why);
+	c->failed = rc < 0;
 	for (uint32_t i = 0; rc == 0 && i < c->n; i++)
 		if (!is_open(c, i))
 			rc = reason_set(why, -EOPNOTSUPP, "counters: no CPU here counts %s", esc(c->list[i].name));
-	if (rc < 0)
-		return rc;
 	if (c->n_events)
 		qsort(c->events, c->n_events, sizeof(*c->events), compare_events);
 	control_all(c, c->paused ? PERF_EVENT_IOC_DISABLE : PERF_EVENT_IOC_ENABLE);
-	return 0;
+	return rc;
 }
 
 void pmu_counters_pause(struct pmu_counters *c, bool paused)
@@ -298,15 +345,45 @@ void pmu_counters_pause(struct pmu_counters *c, bool paused)
 	c->paused = paused;
 }
 
-void pmu_counters_close(struct pmu_counters *c)
+void pmu_counters_close(struct pmu_counters *c, bool stuck)
 {
+	int *fds = stuck ? calloc(c->n_events + 1, sizeof(*fds)) : NULL;
+
 	for (size_t n = 0; n < c->n_rings; n++)
 		perf_ring_unmap(&c->rings[n].ring);
 	for (size_t i = 0; i < c->n_events; i++)
-		closep(&c->events[i].fd);
+		if (fds)
+			fds[i] = c->events[i].fd;
+		else if (!stuck)
+			closep(&c->events[i].fd);
+	if (fds) {
+		fds[c->n_events] = -1;
+		perf_event_close_apart(fds);
+	}
 	free(c->rings);
 	free(c->events);
+	free(c->doubts);
 	*c = (struct pmu_counters){ .n = 0 };
+}
+
+/* The event of a thread on a CPU is enabled while the thread runs on any, and counts on that one. */
+unsigned pmu_counters_share(const struct pmu_counters *c, uint32_t counter)
+{
+	struct {
+		uint64_t value, enabled, running, id;
+	} values;
+	uint64_t enabled = 0, running = 0, cpus = 0;
+
+	for (size_t n = 0; n < c->n_rings; n++)
+		cpus += c->rings[n].fd >= 0;
+	for (size_t i = 0; i < c->n_events; i++)
+		if (c->events[i].counter == counter &&
+		    read(c->events[i].fd, &values, sizeof(values)) == sizeof(values)) {
+			enabled += values.enabled;
+			running += values.running;
+		}
+	cpus -= MIN(cpus, (uint64_t)c->list[counter].refused);
+	return enabled ? (unsigned)MIN(100.0 * (double)running * (double)cpus / (double)enabled + 0.5, 100.0) : 100;
 }
 
 uint64_t pmu_counters_memory(const struct pmu_counters *c, size_t n_cpus)
@@ -314,8 +391,17 @@ uint64_t pmu_counters_memory(const struct pmu_counters *c, size_t n_cpus)
 	return c->n ? n_cpus * RING_SIZE : 0;
 }
 
+/* True if the thread has an event of its own for this, so that one that it has inherited counts the same again. */
+static bool is_doubted(const struct pmu_counters *c, uint32_t tid, uint32_t counter, uint32_t ring)
+{
+	for (size_t i = 0; i < c->n_doubts; i++)
+		if (c->doubts[i].tid == tid && c->doubts[i].counter == counter && c->doubts[i].ring == ring)
+			return true;
+	return false;
+}
+
 /* Parses the record of a sample; other records are none of these. */
-static bool read_sample(const struct pmu_counters *c, struct reader *r, struct pd_sample *ret)
+static bool read_sample(const struct pmu_counters *c, uint32_t ring, struct reader *r, struct pd_sample *ret)
 {
 	struct pmu_event key = { 0 }, *event;
 	uint32_t reserved, size, khz;
@@ -325,7 +411,7 @@ static bool read_sample(const struct pmu_counters *c, struct reader *r, struct p
 	    rd_u64(r, &s.origin.time) < 0 || rd_u32(r, &s.origin.cpu) < 0 || rd_u32(r, &reserved) < 0)
 		return false;
 	event = bsearch(&key, c->events, c->n_events, sizeof(key), compare_events);
-	if (!event)
+	if (!event || (event->tid != s.origin.tid && is_doubted(c, s.origin.tid, event->counter, ring)))
 		return false;
 	s.counter = event->counter;
 	if (c->list[event->counter].frequency) {
@@ -344,7 +430,7 @@ static bool read_sample(const struct pmu_counters *c, struct reader *r, struct p
 	return true;
 }
 
-int pmu_counters_copy(const struct pmu_counters *c, size_t n, uint64_t *head, struct buf *ret, bool *ret_lost)
+int pmu_counters_copy(struct pmu_counters *c, size_t n, uint64_t *head, struct buf *ret)
 {
 	const struct pmu_ring *ring = &c->rings[n];
 	_cleanup_buf_ struct buf records = { 0 };
@@ -352,7 +438,6 @@ int pmu_counters_copy(const struct pmu_counters *c, size_t n, uint64_t *head, st
 	struct reader all;
 	int rc;
 
-	*ret_lost = false;
 	if (ring->fd < 0)
 		return 0;
 	perf_event_control(ring->fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1);
@@ -360,18 +445,20 @@ int pmu_counters_copy(const struct pmu_counters *c, size_t n, uint64_t *head, st
 	perf_event_control(ring->fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 0);
 	if (rc < 0)
 		return rc;
-	*ret_lost = before && before - *head > RING_SIZE;
+	c->lost = c->lost || (before && before - *head > RING_SIZE);
 	all = reader_of(records.data, records.size);
 	while (rd_left(&all) >= sizeof(struct perf_event_header)) {
-		struct perf_event_header head_of;
+		struct perf_event_header of;
 		struct pd_sample sample;
 		struct reader body;
 
-		if (rd_copy(&all, &head_of, sizeof(head_of)) < 0 || head_of.size < sizeof(head_of) ||
-		    rd_sub(&all, head_of.size - sizeof(head_of), &body) < 0)
+		if (rd_copy(&all, &of, sizeof(of)) < 0 || of.size < sizeof(of) ||
+		    rd_sub(&all, of.size - sizeof(of), &body) < 0)
 			break;
-		if (head_of.type == PERF_RECORD_SAMPLE && read_sample(c, &body, &sample))
+		if (of.type == PERF_RECORD_SAMPLE && read_sample(c, (uint32_t)n, &body, &sample))
 			buf_add(ret, &sample, sizeof(sample));
+		else if (of.type == PERF_RECORD_LOST || of.type == PERF_RECORD_THROTTLE)
+			c->lost = true;
 	}
 	return buf_error(ret);
 }

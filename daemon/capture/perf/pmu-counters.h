@@ -20,7 +20,12 @@ struct pmu_counter {
 	uint32_t type;
 	uint64_t config, period; /* period 0: the kernel chooses periods, for the rate */
 	bool frequency;
-	uint64_t refused; /* CPUs, of the first 64, that do not count it */
+	unsigned refused; /* CPUs that do not count it */
+};
+
+/* A thread that began while its events were opened, and may have inherited such an event besides. */
+struct pmu_doubt {
+	uint32_t tid, counter, ring;
 };
 
 struct pmu_counters {
@@ -30,7 +35,10 @@ struct pmu_counters {
 	size_t n_rings;
 	struct pmu_event *events;
 	size_t n_events, events_room;
-	bool paused;
+	struct pmu_doubt *doubts;
+	size_t n_doubts, doubts_room;
+	bool paused, failed; /* failed: the events of a CPU could not be opened */
+	bool lost;           /* samples were overwritten, or came while others were read */
 };
 
 /* Whose events are counted, and on which CPUs. */
@@ -53,15 +61,19 @@ int pmu_counters_parse(const char *text, const char *sysroot, struct pmu_counter
  */
 int pmu_counters_open(struct pmu_counters *c, const struct pmu_counters_scope *scope, struct reason *why);
 void pmu_counters_pause(struct pmu_counters *c, bool paused);
-void pmu_counters_close(struct pmu_counters *c);
+/* stuck: the process has a lock of its events, and closing them may wait for ever. */
+void pmu_counters_close(struct pmu_counters *c, bool stuck);
+
+/* Returns in which part of the time a counter counted, in percent: the CPUs may have fewer than there are events. */
+unsigned pmu_counters_share(const struct pmu_counters *c, uint32_t counter);
 
 /* Returns the bytes of rings for this number of CPUs. */
 uint64_t pmu_counters_memory(const struct pmu_counters *c, size_t n_cpus);
 
 /*
  * Appends the samples (struct pd_sample) of CPU n of the plan, newest first. head: where an earlier call ended, whose
- * samples are left out; 0: all that the ring has. *ret_lost: the ring has overwritten samples since then.
+ * samples are left out; 0: all that the ring has.
  */
-int pmu_counters_copy(const struct pmu_counters *c, size_t n, uint64_t *head, struct buf *ret, bool *ret_lost);
+int pmu_counters_copy(struct pmu_counters *c, size_t n, uint64_t *head, struct buf *ret);
 
 #endif

@@ -39,7 +39,7 @@ static int visit_new(pid_t pid, uint32_t only, process_threads_fn visit, void *d
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *e;
 	char path[64];
-	bool new = false;
+	bool new = false, later = seen->n > 0;
 	int rc = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
@@ -54,7 +54,7 @@ static int visit_new(pid_t pid, uint32_t only, process_threads_fn visit, void *d
 		new = true;
 		rc = add_tid(seen, tid);
 		if (rc == 0)
-			rc = visit(data, tid);
+			rc = visit(data, tid, later);
 	}
 	return rc < 0 ? rc : new;
 }
