@@ -124,9 +124,9 @@ static int compare_records(const void *left, const void *right)
 }
 
 /*
- * Chooses what the next round needs, of a sorted list: all that is later than this one, and the last record of each
- * thread and of each CPU before; not what is older than lost records, as it may no longer be so, nor of threads that
- * are gone.
+ * Chooses what the next round needs, of a sorted list: all that is later than this one, and the last record of each CPU
+ * and the last switch of each thread before, for a start of tracing does not show how long a thread has run; not what is
+ * older than lost records, as it may no longer be so, nor of threads that are gone.
  */
 static int choose_records(struct live_record *list, size_t n, uint64_t until, const struct hash *gone)
 {
@@ -143,7 +143,8 @@ static int choose_records(struct live_record *list, size_t n, uint64_t until, co
 		list[n].kept = run->time > until;
 		if (list[n].kept || !list[n].is_run || lost)
 			continue;
-		of_thread = hash_get(gone, run->tid, 0) ? 0 : hash_find(&seen, run->tid, THREAD, &unused);
+		if (run->kind <= PD_RUN_PREEMPTED && !hash_get(gone, run->tid, 0))
+			of_thread = hash_find(&seen, run->tid, THREAD, &unused);
 		of_cpu = hash_find(&seen, run->cpu, CPU, &unused);
 		rc = MIN(of_thread, of_cpu);
 		list[n].kept = of_thread || of_cpu;

@@ -5,7 +5,7 @@
  *
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse|timeless] [handed] [wrapped|full|refilled] [failing]
  *                [truncated] [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced] [long]
- *                [overflow] [overfull] [unswitched|unsettled|recent] [attached] [started] [followed] [counted]
+ *                [overflow] [overfull] [unswitched|unsettled|recent] [attached] [started] [followed] [steady] [counted]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -43,6 +43,7 @@
  *   attached      private sinks: tracing begins while the threads run
  *   started       private sinks: records say when each slice began, and in which thread
  *   followed      stopped; DIR/live is what csight tail would get, with a round for each stop
+ *   steady        for times of several stops, threads of the process run on the second CPU alone, and none leaves it
  *   cycles        the trace units count cycles, of which none are traced
  *   counted       samples of a counter when a thread of the process leaves a CPU, and of frequencies; and the trace
  * units trace events: DIR/counted has the sum of each thread, of each CPU the number of its samples and the last one,
@@ -127,7 +128,7 @@ static struct cpu cpus[CPUS];
 static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, timeless, handed, wrapped, full, refilled, failing, dropped, off;
-static bool followed, counted, overflow, overfull, unswitched, unsettled, recent, attached, started;
+static bool followed, steady, counted, overflow, overfull, unswitched, unsettled, recent, attached, started;
 static struct buf slice_starts; /* of slices: struct pd_origin */
 static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced, long_run;
 static unsigned rounds = ROUNDS, current_round;
@@ -454,11 +455,19 @@ static void begin_trace(struct cpu *c)
 	change_context(&c->etm);
 }
 
+/* True while a thread of the process stays on the second CPU. */
+static bool is_steady(void)
+{
+	return steady && current_round / (4 * STOPS) % 2;
+}
+
 static void enter(struct cpu *c)
 {
 	struct thread *t = &threads[crowd && grid ? 2 * number(THREADS / 2) : number(THREADS)];
 
 	c->time += 1000 + number(2000);
+	if (is_steady() && t->pid == PID_A && c == cpus)
+		return;
 	if (t->cpu >= 0 || t->left > c->time || (crowd && t == &threads[LATE] && !is_late()))
 		return;
 	t->cpu = (int)(c - cpus);
@@ -566,7 +575,7 @@ static void run(struct cpu *c)
 	/* The kernel resumes the thread, sometimes in a signal handler. */
 	if (number(10) == 0)
 		c->thread->pc = anywhere(c->thread);
-	if (number(2)) {
+	if (!(is_steady() && c->thread->pid == PID_A && c != cpus) && number(2)) {
 		leave(c);
 		return;
 	}
@@ -1060,6 +1069,7 @@ int main(int argc, char **argv)
 		attached = attached || strcmp(argv[i], "attached") == 0;
 		started = started || strcmp(argv[i], "started") == 0;
 		followed = followed || strcmp(argv[i], "followed") == 0;
+		steady = steady || strcmp(argv[i], "steady") == 0;
 		counted = counted || strcmp(argv[i], "counted") == 0;
 		stopped = stopped || followed;
 		long_run = long_run || strcmp(argv[i], "long") == 0;
