@@ -101,6 +101,13 @@ static void test_groups(void)
 	CHECK(have("3:pids:/docker/1\n0::/\n", "/docker/1"));
 	CHECK(!have("0::/\n", "/a"));
 	CHECK(!have("", "/a"));
+	CHECK(have("0::/\n", "/"));
+	CHECK(have("0::/system.slice/nginx.service\n", "/"));
+	CHECK(have("0::/user.slice/csight-own.service\n", "/"));
+	CHECK(!have("0::/system.slice/csightd.service\n", "/"));
+	CHECK(
+	    !have("1:name=systemd:/system.slice/system-csight\\x2ddecode.slice/csight-decode@1.service\n0::/\n", "/"));
+	CHECK(have("0::/system.slice/csightd.service\n", "/system.slice"));
 }
 
 static void test_sets(void)
@@ -122,7 +129,7 @@ static void test_sets(void)
 
 static void test_rules(void)
 {
-	char name[] = "ngin*", exe[] = "bin/x", group[] = "//", unit[] = "nginx";
+	char name[] = "ngin*", exe[] = "bin/x", group[] = "a/b", every[] = "/", unit[] = "nginx";
 	const struct standing_process p = { .pid = 1, .uid = 7, .name = "nginx", .exe = "/usr/sbin/nginx" };
 	struct standing_rule r = { .name = name };
 	struct reason why = { "" };
@@ -140,6 +147,7 @@ static void test_rules(void)
 	CHECK_EQ(standing_rule_check(&(struct standing_rule){ .tree = 0 }, &why), -EINVAL);
 	CHECK_EQ(standing_rule_check(&(struct standing_rule){ .exe = exe }, &why), -EINVAL);
 	CHECK_EQ(standing_rule_check(&(struct standing_rule){ .cgroup = group }, &why), -EINVAL);
+	CHECK_EQ(standing_rule_check(&(struct standing_rule){ .cgroup = every }, &why), 0);
 	CHECK_EQ(standing_rule_check(&(struct standing_rule){ .unit = unit }, &why), -EINVAL);
 }
 
