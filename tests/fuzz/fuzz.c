@@ -12,6 +12,7 @@
 #include "lib/base/util.h"
 #include "lib/emu/etm-encode.h"
 #include "lib/etm/guard.h"
+#include "lib/perfdata/format.h"
 #include "lib/perfdata/write.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -172,7 +173,10 @@ int fuzz_perfdata(void)
 {
 	struct engine_config c = fuzz_etmv4();
 	struct pd_cpu cpu = { PD_MAGIC_ETMV4, 0, 7, { c.configr, c.traceidr, c.idr0, c.idr1, c.idr2, c.idr8, 0xcc } };
-	struct pd_session session = { "host", "6.1", "aarch64", "prog", 8, 0, true, &cpu, 1 };
+	const struct pd_event counters[] = { { .name = "cycles:u", .rate = 1000 },
+					     { .name = PD_FREQUENCY_NAME, .type = 1, .config = 9, .period = 1 },
+					     { .name = "power:cpu_frequency", .type = 2, .config = 300, .period = 1 } };
+	struct pd_session session = { "host", "6.1", "aarch64", "prog", 8, 0, true, &cpu, 1, counters, 3 };
 	struct pd_map map = { .pid = FUZZ_PID,
 			      .tid = FUZZ_PID,
 			      .addr = FUZZ_BASE,
@@ -196,6 +200,8 @@ int fuzz_perfdata(void)
 	map.addr += 0x10000;
 	pd_write_map(w, &map);
 	pd_write_itrace_start(w, FUZZ_PID, FUZZ_PID, UINT32_MAX, 11);
+	for (uint32_t i = 0; i < 3; i++)
+		pd_write_sample(w, &(struct pd_sample){ i, { FUZZ_PID, FUZZ_PID, 0, 100 + i }, 1000 });
 	pd_write_aux(w, &aux);
 	pd_write_task(w, &(struct pd_task){ FUZZ_PID, FUZZ_PID, FUZZ_PID + 1, FUZZ_PID, true, 600 });
 	pd_write_buffer(w, &buffer);

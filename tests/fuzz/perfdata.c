@@ -48,6 +48,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		sum += touch(c->maps[i].path) + c->maps[i].build_id[c->maps[i].build_id_size ? 0 : 1];
 	for (size_t i = 0; i < c->n_cpus; i++)
 		fuzz_require(c->cpus[i].n_params <= PD_PARAMS_MAX);
+	for (size_t i = 0; i < c->n_counters; i++)
+		sum += touch(c->counters[i].name);
+	for (size_t i = 0; i < c->n_samples; i++)
+		fuzz_require(c->samples[i].counter < c->n_counters);
 	sum += touch(c->version) + touch(c->release) + touch(c->arch) + touch(c->damage.cause);
 	read_pieces(f, c);
 	for (unsigned slices = PD_SLICES_UNKNOWN; slices <= PD_SLICES_OF_CPUS; slices++) {
