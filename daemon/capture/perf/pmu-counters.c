@@ -17,9 +17,10 @@
 #include "lib/perfdata/format.h"
 
 enum {
-	FAULTS = 16 /* a period */,
+	SHARE_EVENTS_MAX = 4096,
+	FAULTS = 16, /* a period */
 	RING_SIZE = 128 << 10,
-	TRACEPOINT_HEAD = 8 /* bytes of fields that all tracepoints have */
+	TRACEPOINT_HEAD = 8, /* bytes of fields that all tracepoints have */
 };
 enum { SAMPLE_TYPE = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU };
 
@@ -376,7 +377,8 @@ unsigned pmu_counters_share(const struct pmu_counters *c, uint32_t counter)
 
 	for (size_t n = 0; n < c->n_rings; n++)
 		cpus += c->rings[n].fd >= 0;
-	for (size_t i = 0; i < c->n_events; i++)
+	/* Of very many, that would take too long. */
+	for (size_t i = 0; i < c->n_events && c->n_events <= SHARE_EVENTS_MAX; i++)
 		if (c->events[i].counter == counter &&
 		    read(c->events[i].fd, &values, sizeof(values)) == sizeof(values)) {
 			enabled += values.enabled;
