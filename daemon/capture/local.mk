@@ -17,7 +17,7 @@ daemon_capture_libcapture_la_SOURCES = \
 	daemon/capture/perf/run-watch.c daemon/capture/perf/run-watch.h \
 	daemon/capture/perf/filter.c daemon/capture/perf/filter.h \
 	daemon/capture/perf/grid.c daemon/capture/perf/grid.h \
-	daemon/capture/perf/pmu-counters.c daemon/capture/perf/pmu-counters.h \
+	daemon/capture/perf/perf-counters.c daemon/capture/perf/pmu-counters.c daemon/capture/perf/pmu-counters.h \
 	daemon/capture/perf/pause-list.c daemon/capture/perf/pause-list.h \
 	daemon/capture/perf/perf.c daemon/capture/perf/perf.h \
 	daemon/capture/perf/perf-copy.c daemon/capture/perf/perf-drain.c daemon/capture/perf/perf-follow.c \

@@ -242,47 +242,6 @@ int perf_copy_units(const struct perf_target *s, struct capture_copy *c)
 	return 0;
 }
 
-static int copy_counter_names(const struct pmu_counters *from, struct capture_copy *c)
-{
-	c->counters = calloc(from->n + 1, sizeof(*c->counters));
-	if (!c->counters)
-		return -ENOMEM;
-	for (size_t i = 0; i < from->n; i++) {
-		const struct pmu_counter *counter = &from->list[i];
-		/* Frequencies are no samples of an event that counts. */
-		const struct pd_event event = { .name = strdup(counter->name),
-						.type = counter->frequency ? PERF_TYPE_SOFTWARE : counter->type,
-						.config = counter->frequency ? PERF_COUNT_SW_DUMMY : counter->config,
-						.period = counter->period,
-						.rate = PMU_COUNTERS_RATE };
-
-		if (!event.name)
-			return -ENOMEM;
-		c->counters[c->n_counters++] = event;
-	}
-	return 0;
-}
-
-int perf_copy_counters(struct perf_target *s, struct capture_positions *p, struct capture_copy *c)
-{
-	struct pmu_counters *counters = &s->counters;
-	int rc = counters->n ? copy_counter_names(counters, c) : 0;
-
-	for (size_t n = 0; rc == 0 && n < counters->n_rings && (!p || n < p->n); n++) {
-		uint64_t all = 0;
-
-		rc = pmu_counters_copy(counters, n, p ? &p->list[n].counted : &all, &c->samples);
-	}
-	for (uint32_t i = 0; rc == 0 && i < counters->n; i++) {
-		unsigned share = counters->list[i].frequency ? 100 : pmu_counters_share(counters, i);
-
-		if (share < 95)
-			capture_note_missing(c, "%s was counted for %u %% of the time: the CPUs have too few counters",
-					     counters->list[i].name, share);
-	}
-	return rc;
-}
-
 /* since: what a recording has of the switches, pauses and lost records; or NULL. */
 static int copy_tasks(struct perf_target *s, const struct capture_positions *since, struct capture_copy *c)
 {
@@ -466,7 +425,7 @@ static int fill_copy(struct perf_target *s, bool alive, const struct capture_lim
 		perf_watch_thaw(s);
 	}
 	if (rc == 0 && !since)
-		rc = perf_copy_counters(s, NULL, c);
+		rc = perf_counters_copy(s, NULL, c);
 	if (rc == 0)
 		rc = copy_code(s, c);
 	if (rc == 0)

@@ -302,7 +302,7 @@ static int drain_rings(struct perf_target *s, struct capture_positions *p, struc
 	if (!c->n_rings)
 		return 0;
 	if (!drain->live)
-		rc = perf_copy_counters(s, p, c);
+		rc = perf_counters_copy(s, p, c);
 	if (rc < 0)
 		return rc;
 	add_records(s, p, c);
@@ -407,7 +407,7 @@ int perf_drain_last(struct perf_target *s, const struct capture_limits *limits, 
 	if (rc == 0)
 		rc = copy_flushed(s, &p, &drain, &full, c);
 	if (rc == 0 && !is_foreign(s))
-		rc = perf_copy_counters(s, &p, c);
+		rc = perf_counters_copy(s, &p, c);
 	free(p.list);
 	/* What has been recorded is not given up for its end. */
 	if (rc < 0) {

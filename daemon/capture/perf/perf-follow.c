@@ -89,7 +89,7 @@ static void mark_lost(struct perf_target *s)
 {
 	s->lost = true;
 	perf_watch_close(s);
-	perf_target_close_counters(s);
+	perf_counters_close(s);
 	if (s->armed && !s->shared)
 		grid_end(&s->grid);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * State shared by the files of the perf backend: perf.c (the machine), perf-target.c (one target), perf-copy.c
- * (snapshots), perf-drain.c (recordings), perf-keep.c (rings that outlive the daemon), perf-watch.c (watch points).
+ * (snapshots), perf-counters.c, perf-drain.c (recordings), perf-keep.c (rings that outlive the daemon), perf-watch.c
+ * (watch points).
  */
 #ifndef CSIGHT_DAEMON_CAPTURE_PERF_INTERNAL_H
 #define CSIGHT_DAEMON_CAPTURE_PERF_INTERNAL_H
@@ -158,10 +159,6 @@ void perf_machine_name_holders(const struct perf_machine *m, const struct plan *
 /* Closes what the target has open. Capture thread only. */
 void perf_target_close(struct perf_target *s);
 
-void perf_target_close_counters(struct perf_target *s);
-/* Counts on CPUs that are new. */
-void perf_target_add_counters(struct perf_target *s);
-
 /* Opens events on CPUs that are new; closes the target if the process makes the calls for that wait. */
 void perf_target_add_cpus(struct perf_target *s);
 
@@ -263,13 +260,20 @@ extern const struct capture_watching perf_watching;
 int perf_copy(struct capture_source *source, bool alive, const struct capture_limits *limits,
 	      struct capture_copy **ret);
 
+/* perf-counters.c: opens the counters of the target's options on the CPUs where they are not open. */
+int perf_counters_open(struct perf_target *s, struct reason *why);
+void perf_counters_close(struct perf_target *s);
+/* Counts on CPUs that are new. */
+void perf_counters_extend(struct perf_target *s);
+/* Adds the samples of the counters; of a recording those behind the positions, which move. */
+int perf_counters_copy(struct perf_target *s, struct capture_positions *p, struct capture_copy *c);
+/* Appends texts that describe what is not counted. */
+void perf_counters_report_missing(const struct perf_target *s, struct buf *b);
+
 /* Parts of a copy, which a drain has, too: see perf-copy.c. */
 bool perf_copy_has_registers(const struct perf_target *s, uint32_t cpu);
 int perf_copy_units(const struct perf_target *s, struct capture_copy *c);
 void perf_copy_starts(const struct perf_target *s, struct capture_copy *c);
-
-/* Adds the samples of the counters; of a recording those behind the positions, which move. */
-int perf_copy_counters(struct perf_target *s, struct capture_positions *p, struct capture_copy *c);
 
 /* Appends the names and mappings of the process, if it is there, as process_write_mappings() does. */
 int perf_copy_mappings(struct perf_target *s, struct buf *ret);

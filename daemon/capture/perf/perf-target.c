@@ -109,7 +109,7 @@ void perf_target_close(struct perf_target *s)
 	struct perf_machine *m = s->m;
 
 	perf_watch_close(s);
-	perf_target_close_counters(s);
+	perf_counters_close(s);
 	if (s->armed && s->shared) {
 		m->n_shared--;
 		grid_close(&s->grid);
@@ -138,40 +138,6 @@ void perf_target_close(struct perf_target *s)
 struct process_of perf_target_process(const struct perf_target *s)
 {
 	return (struct process_of){ s->pid, s->pidfd, s->base.share.divided ? s->base.share.account : 0 };
-}
-
-/* Opens the counters on the CPUs where they are not open. */
-static int open_counters(struct perf_target *s, struct reason *why)
-{
-	const struct pmu_counters_scope scope = { .of = s->grid.of,
-						  .pid = s->pid,
-						  .plan = perf_target_plan(s),
-						  .kernel = s->options.kernel,
-						  .most_events = s->counters.n_events + perf_share_events(s) };
-	uint64_t rings = pmu_counters_memory(&s->counters, scope.plan->n_cpus), most = perf_share_rings(s),
-		 left = s->m->settings.memory - MIN(s->m->settings.memory, s->m->memory);
-	bool new;
-	int rc;
-
-	if (!s->counters.rings && rings > MIN(left, most - MIN(most, perf_share_memory(s))))
-		return reason_set(why, -ENOSPC, "counters: their rings need %llu KiB more than its user may have",
-				  (unsigned long long)rings >> 10);
-	new = !s->counters.rings;
-	rc = pmu_counters_open(&s->counters, &scope, why);
-	s->m->memory += new && s->counters.rings ? rings : 0;
-	return rc;
-}
-
-void perf_target_close_counters(struct perf_target *s)
-{
-	s->m->memory -= pmu_counters_memory(&s->counters, s->counters.n_rings);
-	pmu_counters_close(&s->counters, s->grid.stuck);
-}
-
-void perf_target_add_counters(struct perf_target *s)
-{
-	if (s->armed && s->counters.n)
-		open_counters(s, NULL);
 }
 
 static int open_rings(struct perf_target *s, struct reason *why)
@@ -307,7 +273,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	if (rc == 0 && s->shared)
 		perf_machine_open_sideband(m, NULL);
 	if (rc == 0)
-		rc = open_counters(s, why);
+		rc = perf_counters_open(s, why);
 	if (rc < 0)
 		return rc;
 	/* The sideband also records mappings that are not executable (sideband.c). */
@@ -334,7 +300,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 
 void perf_target_add_cpus(struct perf_target *s)
 {
-	perf_target_add_counters(s);
+	perf_counters_extend(s);
 	grid_extend(&s->grid, s->pid, s->filter, s->m->poll_fd, NULL);
 	if (!s->grid.stuck)
 		return;
@@ -471,17 +437,7 @@ void perf_target_report_missing(const struct perf_target *s, struct buf *b)
 			    "the kernel lost records about the trace: parts of it cannot be located and were left out");
 	if (collisions)
 		add_missing(b, "a CPU's buffer wrapped while a thread ran: what it executed before is missing");
-	for (size_t i = 0; i < s->counters.n; i++)
-		if (s->counters.list[i].refused) {
-			buf_printf(b, "%u of the CPUs do not count %s", s->counters.list[i].refused,
-				   s->counters.list[i].name);
-			buf_u8(b, 0);
-		}
-	if (s->counters.failed)
-		add_missing(b, "a CPU is not counted: its events could not be opened");
-	if (s->counters.lost)
-		add_missing(
-		    b, "some samples of counters were lost: there were too many, or they came while others were read");
+	perf_counters_report_missing(s, b);
 	if (s->lost_records)
 		add_missing(
 		    b, "the kernel lost records about processes: mappings and threads of that time may be unknown");

@@ -441,7 +441,7 @@ static void update_cpus(struct perf_machine *m)
 			if (!s->armed || s->lost || s->thread_table.ended)
 				continue;
 			if (s->shared)
-				perf_target_add_counters(s);
+				perf_counters_extend(s);
 			else
 				perf_target_add_cpus(s);
 		}

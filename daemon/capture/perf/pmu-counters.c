@@ -26,7 +26,8 @@ enum { SAMPLE_TYPE = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME
 
 struct pmu_ring {
 	uint32_t cpu;
-	int fd; /* of the first event on this CPU; -1: the CPU is unavailable */
+	int fd;           /* of the first event on this CPU; -1: the CPU is unavailable */
+	unsigned refused; /* bit mask of the counters that it does not have */
 	struct perf_ring ring;
 };
 
@@ -279,12 +280,13 @@ static int open_cpu(struct pmu_counters *c, const struct pmu_counters_scope *sco
 {
 	int rc = 0;
 
+	c->rings[ring].refused = 0;
 	for (uint32_t i = 0; rc == 0 && i < c->n; i++) {
 		struct pmu_opening o = { c, scope, ring, i, false, why };
 
 		rc = c->list[i].frequency ? open_event(&o, 0, false)
 					  : process_threads_visit(scope->pid, scope->plan->thread, open_event, &o);
-		c->list[i].refused += o.refused;
+		c->rings[ring].refused |= (unsigned)o.refused << i;
 	}
 	if (rc < 0)
 		close_cpu(c, ring);
@@ -324,8 +326,6 @@ int pmu_counters_open(struct pmu_counters *c, const struct pmu_counters_scope *s
 		for (size_t n = 0; n < c->n_rings; n++)
 			c->rings[n] = (struct pmu_ring){ .cpu = scope->plan->cpus[n].cpu, .fd = -1 };
 	}
-	for (uint32_t i = 0; i < c->n; i++)
-		c->list[i].refused = 0;
 	for (uint32_t n = 0; rc == 0 && n < c->n_rings; n++)
 		if (c->rings[n].fd < 0)
 			rc = open_cpu(c, scope, n, why);
@@ -367,6 +367,15 @@ void pmu_counters_close(struct pmu_counters *c, bool stuck)
 	*c = (struct pmu_counters){ .n = 0 };
 }
 
+unsigned pmu_counters_refused(const struct pmu_counters *c, uint32_t counter)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < c->n_rings; i++)
+		n += c->rings[i].refused >> counter & 1;
+	return n;
+}
+
 /* The event of a thread on a CPU is enabled while the thread runs on any, and counts on that one. */
 unsigned pmu_counters_share(const struct pmu_counters *c, uint32_t counter)
 {
@@ -376,7 +385,7 @@ unsigned pmu_counters_share(const struct pmu_counters *c, uint32_t counter)
 	uint64_t enabled = 0, running = 0, cpus = 0;
 
 	for (size_t n = 0; n < c->n_rings; n++)
-		cpus += c->rings[n].fd >= 0;
+		cpus += c->rings[n].fd >= 0 && !(c->rings[n].refused >> counter & 1);
 	/* Of very many, that would take too long. */
 	for (size_t i = 0; i < c->n_events && c->n_events <= SHARE_EVENTS_MAX; i++)
 		if (c->events[i].counter == counter &&
@@ -384,7 +393,6 @@ unsigned pmu_counters_share(const struct pmu_counters *c, uint32_t counter)
 			enabled += values.enabled;
 			running += values.running;
 		}
-	cpus -= MIN(cpus, (uint64_t)c->list[counter].refused);
 	return enabled ? (unsigned)MIN(100.0 * (double)running * (double)cpus / (double)enabled + 0.5, 100.0) : 100;
 }
 

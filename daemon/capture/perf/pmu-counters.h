@@ -20,7 +20,6 @@ struct pmu_counter {
 	uint32_t type;
 	uint64_t config, period; /* period 0: the kernel chooses periods, for the rate */
 	bool frequency;
-	unsigned refused; /* CPUs that do not count it */
 };
 
 /* A thread that began while its events were opened, and may have inherited such an event besides. */
@@ -63,6 +62,9 @@ int pmu_counters_open(struct pmu_counters *c, const struct pmu_counters_scope *s
 void pmu_counters_pause(struct pmu_counters *c, bool paused);
 /* stuck: the process has a lock of its events, and closing them may wait for ever. */
 void pmu_counters_close(struct pmu_counters *c, bool stuck);
+
+/* Returns the number of CPUs that do not count this. */
+unsigned pmu_counters_refused(const struct pmu_counters *c, uint32_t counter);
 
 /* Returns in which part of the time a counter counted, in percent: the CPUs may have fewer than there are events. */
 unsigned pmu_counters_share(const struct pmu_counters *c, uint32_t counter);
