@@ -125,19 +125,19 @@ static int compare_records(const void *left, const void *right)
 
 /*
  * Chooses what the next round needs, of a sorted list: all that is later than this one, and the last record of each CPU
- * and the last switch of each thread before, for a start of tracing does not show how long a thread has run; not what
- * is older than lost records, as it may no longer be so, nor of threads that are gone.
+ * and the last switch of each CPU and thread before, for a start of tracing shows neither how long a thread has run nor
+ * that switches were lost; not what is older than lost records, as it may no longer be so, nor of threads that are gone.
  */
 static int choose_records(struct live_record *list, size_t n, uint64_t until, const struct hash *gone)
 {
-	enum { THREAD, CPU };
+	enum { THREAD, CPU, CPU_BEFORE_START };
 	struct hash seen = { 0 };
 	bool lost = false;
 	int rc = 0;
 
 	while (n-- > 0 && rc >= 0) {
 		const struct pd_run *run = &list[n].run;
-		int of_thread = 0, of_cpu = 0;
+		int of_thread = 0, of_cpu = 0, before = 0;
 		uint32_t *unused;
 
 		list[n].kept = run->time > until;
@@ -146,8 +146,10 @@ static int choose_records(struct live_record *list, size_t n, uint64_t until, co
 		if (run->kind <= PD_RUN_PREEMPTED && !hash_get(gone, run->tid, 0))
 			of_thread = hash_find(&seen, run->tid, THREAD, &unused);
 		of_cpu = hash_find(&seen, run->cpu, CPU, &unused);
-		rc = MIN(of_thread, of_cpu);
-		list[n].kept = of_thread || of_cpu;
+		if (run->kind != PD_RUN_START)
+			before = hash_find(&seen, run->cpu, CPU_BEFORE_START, &unused);
+		rc = MIN(before, MIN(of_thread, of_cpu));
+		list[n].kept = of_thread || of_cpu || before;
 		lost = run->kind == PD_RUN_LOST;
 	}
 	hash_done(&seen);
