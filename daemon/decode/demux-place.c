@@ -57,13 +57,13 @@ void demux_place_stretch(struct demux *d, struct feed *f, const struct element_u
 	uint64_t lo, hi;
 	struct schedule_run run;
 	uint32_t before = f->tid;
-	bool had = f->has_tid, early;
+	bool early;
 
 	f->placed = true;
 	f->unordered = false;
 	f->has_tid = find_owner(d, f, u, &f->tid);
-	/* Another thread follows: the previous one had left the CPU. */
-	if (had != f->has_tid || before != f->tid)
+	/* Another thread follows: the previous one had left the CPU, but not where it is unknown who follows. */
+	if (f->has_tid && before != f->tid)
 		f->after = MAX(f->after, f->left);
 	f->certain = f->has_tid;
 	if (demux_is_slice(f)) {
@@ -72,7 +72,8 @@ void demux_place_stretch(struct demux *d, struct feed *f, const struct element_u
 		return;
 	}
 	f->order = 0;
-	f->left = 0;
+	if (f->has_tid)
+		f->left = 0;
 	lo = MAX(u->has_at ? u->at : u->lo, f->after);
 	hi = u->has_at ? u->at : u->hi;
 	/*

@@ -126,7 +126,8 @@ static int compare_records(const void *left, const void *right)
 /*
  * Chooses what the next round needs, of a sorted list: all that is later than this one, and the last record of each CPU
  * and the last switch of each CPU and thread before, for a start of tracing shows neither how long a thread has run nor
- * that switches were lost; not what is older than lost records, as it may no longer be so, nor of threads that are gone.
+ * that switches were lost; not what is older than lost records, as it may no longer be so, nor of threads that are
+ * gone.
  */
 static int choose_records(struct live_record *list, size_t n, uint64_t until, const struct hash *gone)
 {
