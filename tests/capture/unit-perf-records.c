@@ -601,6 +601,7 @@ static void test_tasks(void)
 	fold_switches(0);
 	CHECK(t.n_switches - t.first_switch <= THREAD_TABLE_SWITCHES_MAX + 1 &&
 	      t.switches_room <= 4 * THREAD_TABLE_SWITCHES_MAX);
+	CHECK_EQ(t.gone_until, SWITCHES - THREAD_TABLE_SWITCHES_MAX - 1);
 	buf_clear(&b);
 	thread_table_records(&t, 0, &b);
 	test_position(&b);

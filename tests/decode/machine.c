@@ -39,7 +39,7 @@
  *   overfull      private sinks: some AUX slices have overwritten their first half
  *   unswitched    records of context switches are lost now and then, which a record says
  *   unsettled     the same; a switch of each thread on no CPU says so
- *   recent        private sinks: the first half of the records of context switches is lost
+ *   recent        private sinks: the first half of the records of context switches is lost, and older starts with it
  *   attached      private sinks: tracing begins while the threads run
  *   started       private sinks: records say when each slice began, and in which thread
  *   followed      stopped; DIR/live is what csight tail would get, with a round for each stop
@@ -627,6 +627,21 @@ static void put_frames(size_t *from)
 	arena_size = frames.size - before;
 }
 
+static size_t n_gone(void)
+{
+	return recent ? records.size / sizeof(struct pd_origin) / 2 : 0;
+}
+
+static uint64_t gone_until(void)
+{
+	const struct pd_origin *list = (const struct pd_origin *)records.data;
+	uint64_t until = 0;
+
+	for (size_t i = 0; i < n_gone(); i++)
+		until = MAX(until, list[i].time);
+	return until;
+}
+
 /* Writes a part of the records of switches. */
 static void write_switches(struct pd_writer *w, size_t from, size_t to)
 {
@@ -638,7 +653,7 @@ static void write_switches(struct pd_writer *w, size_t from, size_t to)
 		struct pd_origin o = list[i];
 		bool nowhere = o.cpu == NO_CPU, out = !nowhere && o.cpu >> 31, lost = !nowhere && o.cpu & LOST;
 
-		if (recent && i < records.size / sizeof(*list) / 2)
+		if (i < n_gone())
 			continue;
 		o.cpu = nowhere ? NO_CPU : o.cpu & ~(LOST | 1u << 31);
 		if (lost) {
@@ -651,10 +666,13 @@ static void write_switches(struct pd_writer *w, size_t from, size_t to)
 
 static void write_starts(struct pd_writer *w, size_t from, size_t to)
 {
+	uint64_t after = gone_until();
+
 	for (size_t i = from; i < to; i++) {
 		const struct pd_origin *o = (const struct pd_origin *)slice_starts.data + i;
 
-		pd_write_itrace_start(w, o->pid, o->tid, o->cpu, o->time);
+		if (o->time > after)
+			pd_write_itrace_start(w, o->pid, o->tid, o->cpu, o->time);
 	}
 }
 

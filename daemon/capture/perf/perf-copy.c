@@ -130,7 +130,10 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 	return 0;
 }
 
-/* Adds the start of each slice. Not for a shared sink, where it would reveal which other process was running. */
+/*
+ * Adds the start of each slice, if all later switches are there: it shows the thread of that moment only. Not for a
+ * shared sink, where it would reveal which other process was running.
+ */
 void perf_copy_starts(const struct perf_target *s, struct capture_copy *c)
 {
 	for (size_t i = 0; i < c->n_rings; i++) {
@@ -145,7 +148,7 @@ void perf_copy_starts(const struct perf_target *s, struct capture_copy *c)
 			const uint32_t body[2] = { slice->pid, slice->started };
 			struct pd_origin origin = { slice->pid, slice->started, a->cpu, slice->begun };
 
-			if (slice->begun && slice->to > c->rings[i].from &&
+			if (slice->begun > s->thread_table.gone_until && slice->to > c->rings[i].from &&
 			    slice->from < c->rings[i].from + c->rings[i].size)
 				capture_add_record(&c->records, PERF_RECORD_ITRACE_START, 0, body, sizeof(body),
 						   &origin);

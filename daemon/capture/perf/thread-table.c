@@ -273,6 +273,11 @@ static void fold_name(struct thread_table *t, const struct perf_record *r)
 		snprintf(k->name, sizeof(k->name), "%s", name);
 }
 
+static void drop_oldest_switch(struct thread_table *t)
+{
+	t->gone_until = MAX(t->gone_until, t->switches[t->first_switch++].time);
+}
+
 static void add_switch(struct thread_table *t, const struct thread_switch *s)
 {
 	if (t->first_switch >= THREAD_TABLE_SWITCHES_MAX / 2) {
@@ -285,13 +290,15 @@ static void add_switch(struct thread_table *t, const struct thread_switch *s)
 	/* Without one, a thread would seem to have slept while it ran: none of those before it are kept. */
 	if (array_reserve(t->switches, t->n_switches, &t->switches_room) < 0) {
 		t->dropped = true;
-		t->first_switch = t->n_switches;
+		while (t->first_switch < t->n_switches)
+			drop_oldest_switch(t);
 		t->gone_switches++;
+		t->gone_until = MAX(t->gone_until, s->time);
 		return;
 	}
 	t->switches[t->n_switches++] = *s;
 	if (t->n_switches - t->first_switch > THREAD_TABLE_SWITCHES_MAX)
-		t->first_switch++;
+		drop_oldest_switch(t);
 }
 
 static void fold_switch(struct thread_table *t, const struct perf_record *r)

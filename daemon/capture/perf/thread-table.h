@@ -49,6 +49,7 @@ struct thread_table {
 	struct thread_switch *switches;
 	size_t first_switch, n_switches, switches_room;
 	uint64_t gone_switches;   /* number of those that were before the list's first */
+	uint64_t gone_until;      /* time of the newest one that is not kept; 0: all are */
 	bool privileges_recorded; /* set by the user: the kernel records an EXIT when an exec gains privileges */
 	/* Execs since thread_table_exec_checked(): */
 	unsigned execs;
