@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include <setjmp.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "lib/base/hash.h"
 #include "lib/base/util.h"
 #include "lib/code/demangle.h"
 
@@ -16,7 +18,7 @@ extern int __gcclibcxx_demangle_callback(const char *mangled, void (*print)(cons
  * Longer names are truncated: they slow down demangling, and their tail does not help a reader. Few names that
  * compilers make have as many references and a pack expansion; the worst name with so many takes 40 ms.
  */
-enum { MANGLED_MAX = 2048, NAME_MAX_SHOWN = 480, REFERENCES_MAX = 40 };
+enum { MANGLED_MAX = 2048, NAME_MAX_SHOWN = 2000, REFERENCES_MAX = 40, MARK_SIZE = sizeof("...#01234567") };
 
 struct text {
 	char at[NAME_MAX_SHOWN + 2]; /* room for one character more than is shown */
@@ -111,6 +113,7 @@ static char *demangle_cpp(const char *name)
 
 char *demangle_symbol(const char *name)
 {
+	uint64_t mark = hash_bytes(name, strlen(name));
 	_cleanup_free_ char *plain = NULL;
 	char *ret;
 
@@ -129,10 +132,11 @@ char *demangle_symbol(const char *name)
 		name = plain;
 	if (strnlen(name, NAME_MAX_SHOWN + 1) <= NAME_MAX_SHOWN)
 		return strdup(name);
-	ret = malloc(NAME_MAX_SHOWN + 4);
+	ret = malloc(NAME_MAX_SHOWN + MARK_SIZE);
 	if (!ret)
 		return NULL;
 	memcpy(ret, name, NAME_MAX_SHOWN);
-	strcpy(ret + NAME_MAX_SHOWN, "...");
+	/* Different names stay different. */
+	snprintf(ret + NAME_MAX_SHOWN, MARK_SIZE, "...#%08x", (uint32_t)mark);
 	return ret;
 }

@@ -9,7 +9,7 @@
 #include "lib/export/out.h"
 #include "lib/export/stacks.h"
 
-enum { NAME_SIZE = 1024 };
+enum { NAME_SIZE = 4096 };
 
 /* Semicolons separate frames, and the last space precedes the number. */
 static void put_frame(struct buf *b, const char *text)

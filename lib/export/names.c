@@ -25,7 +25,7 @@ struct names {
 };
 
 #define NO_NAME UINT32_MAX
-/* The end of a full name that was cut: only its beginning is known. */
+/* What begins the end of a full name that was cut: only its beginning is known. */
 #define CUT "..."
 /* Only names that are made for it need more than two. */
 enum { ROUNDS = 16 };
@@ -80,6 +80,16 @@ static const char *skip_brackets(const char *at, const char *start)
 	return at;
 }
 
+/* Returns how a full name ends of which only the beginning is known: "...", or "...#01234567"; or NULL. */
+static const char *find_cut(const char *name)
+{
+	size_t size = strlen(name), mark = strlen(CUT "#01234567");
+
+	if (size > mark && strncmp(name + size - mark, CUT "#", strlen(CUT "#")) == 0)
+		return name + size - mark;
+	return size > strlen(CUT) && strcmp(name + size - strlen(CUT), CUT) == 0 ? name + size - strlen(CUT) : NULL;
+}
+
 /* Returns the length of a name without the hash that Rust's older scheme appends: "::h" and 16 hexadecimal digits. */
 static size_t without_hash(const char *name)
 {
@@ -104,8 +114,8 @@ struct shortening {
 	struct buf out;
 	size_t begin; /* in out: where the name begins, after its return type */
 	bool in_operator;
-	bool is_cut; /* the full name ends with CUT */
-	bool cut;    /* the full name was cut within a bracket, and the short name lacks what follows */
+	const char *mark; /* how a full name ends that was cut, or NULL */
+	bool cut;         /* the full name was cut within a bracket, and the short name lacks what follows */
 };
 
 /* Copies text without what stands in brackets of this kind. */
@@ -180,7 +190,7 @@ static const char *take_bracket(struct shortening *s, const char *at)
 	if (*at == '[' && strncmp(at, "[abi:", 5) == 0)
 		return after;
 	/* If the full name was cut within this bracket so is the short name, unless it omits these parameters. */
-	s->cut = s->is_cut && !*after && (*at != '(' || s->level == NAMES_PARAMETERS);
+	s->cut = s->mark && !*after && (*at != '(' || s->level == NAMES_PARAMETERS);
 	if (*at == '<' && !attached && s->level != NAMES_ARGUMENTS) {
 		if (!ends_in(&s->out, "::") || strncmp(at, "<impl", 5) == 0) {
 			buf_u8(&s->out, '<');
@@ -245,7 +255,7 @@ char *names_shorten(const char *full, enum names_level level)
 	if (!whole || level == NAMES_FULL || !strpbrk(full, "(<") || strchr("[-+", *full))
 		return TAKE_PTR(whole);
 	s.start = whole;
-	s.is_cut = size > strlen(CUT) && strcmp(whole + size - strlen(CUT), CUT) == 0;
+	s.mark = find_cut(whole);
 	for (const char *at = whole; *at;) {
 		n = operator_size(at, whole);
 		if (n) {
@@ -266,8 +276,8 @@ char *names_shorten(const char *full, enum names_level level)
 	}
 	while (s.out.size && s.out.data[s.out.size - 1] == ' ')
 		s.out.size--;
-	if (s.cut && !ends_in(&s.out, CUT))
-		buf_add(&s.out, CUT, strlen(CUT));
+	if (s.cut && !ends_in(&s.out, s.mark))
+		buf_add(&s.out, s.mark, strlen(s.mark));
 	buf_u8(&s.out, 0);
 	if (buf_error(&s.out) || s.out.size < 2) {
 		buf_done(&s.out);

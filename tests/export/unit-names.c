@@ -41,6 +41,7 @@ static void test_plain(void)
 	/* Names that were too long for the store: "..." unless what is missing is left out. */
 	check_plain("std::vector<int>::insert(std::pair<int...", "std::vector::insert");
 	check_plain("std::vector<std::pair<int...", "std::vector...");
+	check_plain("std::vector<std::pair<int...#01234567", "std::vector...#01234567");
 	check_plain("acme::Engine::sub...", "acme::Engine::sub...");
 	check_plain("(", "(");
 	check_plain("operator", "operator");
