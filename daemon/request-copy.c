@@ -380,6 +380,7 @@ static void begin_copy(struct ring_op *op)
 	if (!r->recorded)
 		counters_add_wait(&r->list->o.counters->copy, r->begun_ns);
 	r->alive = ring->state != RING_GONE;
+	r->limits.gone = r->alive ? 0 : r->target->gone_ns;
 	if (ring_may(ring->state, RING_FROZEN))
 		ring_move(ring, RING_FROZEN);
 	r->notes = r->target->notes ? program_notes_ref(r->target->notes) : NULL;

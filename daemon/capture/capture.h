@@ -271,6 +271,7 @@ struct capture_limits {
 	    last; /* ns before the copy, or the program's end: older trace is left out, as far as its time is known */
 	const struct capture_positions *since; /* only what is behind these, as drain() would; or NULL */
 	bool closed;                           /* no trace at all */
+	uint64_t gone;                         /* CLOCK_MONOTONIC, no earlier than the program's end; 0 while it runs */
 };
 
 /* The ends of a watched function, each an address or offset as emu_watch.place is; n 0: unknown. */

@@ -34,6 +34,7 @@ static void on_exit_of(qemu_plugin_id_t id, unsigned vcpu)
 static void put_ending(int status)
 {
 	tracing.shared.header->ended_tid = (uint32_t)syscall(SYS_gettid);
+	tracing.shared.header->ended_ns = now_ns(CLOCK_MONOTONIC);
 	atomic_store(&tracing.shared.header->ended, EMU_ENDED | (uint32_t)status);
 }
 

@@ -42,7 +42,7 @@
 #define EMU_MAGIC 0x00314d4554455343ull /* "CSETEM1" */
 
 enum {
-	EMU_VERSION = 4,
+	EMU_VERSION = 5,
 	EMU_RINGS_MAX = 4096,
 	EMU_RING_SIZE_MIN = 64 << 10,
 	EMU_RING_SIZE_MAX = 1 << 30,
@@ -114,6 +114,7 @@ struct emu_header {
 	_Atomic uint32_t control;      /* odd: frozen, even: armed; the daemon writes it, and a hit (above) */
 	_Atomic uint32_t ended;        /* 0, or EMU_ENDED | the status as waitpid() returns it */
 	uint32_t ended_tid;            /* the thread in which the program ended */
+	uint64_t ended_ns;             /* CLOCK_MONOTONIC, when `ended` was set */
 	_Atomic uint64_t log_head;     /* bytes of complete records in the log */
 	_Atomic uint64_t log_lost;     /* records that did not fit in the log */
 	_Atomic uint64_t lost_threads; /* threads without a slot, which run untraced */

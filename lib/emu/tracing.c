@@ -376,6 +376,9 @@ static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const stru
 		}
 	}
 	before = t->last ? t->last : t->untraced;
+	/* What is not traced takes its time, too. */
+	if (!t->last && before)
+		tracing_set_forward(t, tracing_time(t) + before->count);
 	t->untraced = NULL;
 	if (word != t->seen) {
 		watch_update();

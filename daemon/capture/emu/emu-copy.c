@@ -210,6 +210,18 @@ static bool cut_overwritten(const struct emu_source *s, uint32_t n, struct ring_
 	return c->from < c->to;
 }
 
+/* Returns until when a thread may have waited, CLOCK_MONOTONIC: the time of the copy, or the program's end. */
+static uint64_t waits_until(const struct emu_source *s, const struct capture_limits *limits, uint64_t copied)
+{
+	uint64_t end = MIN(limits->gone, copied);
+	struct emu_header h;
+
+	if (!limits->gone)
+		return copied;
+	emu_read_changing(s, &h);
+	return atomic_load(&h.ended) & EMU_ENDED && h.ended_ns ? MIN(h.ended_ns, end) : end;
+}
+
 /* Moves the copied ring of a thread into the copy; the copy owns the memory from then on. */
 static void keep_thread(const struct emu_source *s, const struct slot_state *o, bool alive,
 			const struct capture_limits *limits, struct ring_copy *r, struct capture_copy *c)
@@ -220,7 +232,7 @@ static void keep_thread(const struct emu_source *s, const struct slot_state *o, 
 	emu_fill_thread(s, o, t);
 	t->acknowledged = !alive || o->state != EMU_RUNNING || o->seen == s->control;
 	if (((s->virtual_clock && o->state == EMU_IDLE) || has_stopped(s, o)) && !o->full)
-		t->until_ns = stopped_at(s, o, c->monotonic);
+		t->until_ns = stopped_at(s, o, waits_until(s, limits, c->monotonic));
 	if (!t->acknowledged) {
 		bool left = cut_overwritten(s, o->n, r);
 
