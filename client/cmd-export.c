@@ -475,25 +475,30 @@ static bool format_is_text(const char *format)
 	return false;
 }
 
-static int export_check_format(struct export *e, struct export_output *out)
+/* Refuses a selection for a format that has all of the snapshot. If there are others, it applies to those. */
+static int export_check_whole(struct export *e, const struct export_output *out)
 {
 	const struct selection *v = &e->selection;
 
+	if (e->output_files.n > 1 || !(v->since || v->until || v->last || v->thread || v->budget || e->input.physical))
+		return 0;
+	return client_usage(e->client,
+			    "%s is always exported whole: --since, --until, --last, --thread, --budget and --physical "
+			    "apply only to formats that are made from calls",
+			    out->format);
+}
+
+static int export_check_format(struct export *e, struct export_output *out)
+{
 	for (size_t i = 0; i < ELEMENTS(unselected_formats); i++) {
 		if (strcmp(unselected_formats[i].format, out->format) != 0)
 			continue;
-		/* If there are other formats, the selection applies to those. */
-		if (e->output_files.n == 1 &&
-		    (v->since || v->until || v->last || v->thread || v->budget || e->input.physical))
-			return client_usage(e->client,
-					    "%s is always exported whole: --since, --until, --last, --thread, --budget "
-					    "and --physical apply "
-					    "only to formats that are made from calls",
-					    out->format);
 		out->origin = unselected_formats[i].origin;
-		return 0;
+		return export_check_whole(e, out);
 	}
 	out->ops = export_find(out->format);
+	if (out->ops == &export_parquet_functions)
+		return export_check_whole(e, out);
 	return out->ops ? 0 : client_usage(e->client, "unknown format '%s'; there are " FORMATS, esc(out->format));
 }
 
