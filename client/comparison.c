@@ -241,7 +241,7 @@ uint64_t comparison_bound(const struct behaviour_function *f)
 	if (!n)
 		return 0;
 	qsort(bounds, n, sizeof(*bounds), compare_bounds);
-	return 2 * bounds[n / 2];
+	return add_saturating(bounds[n / 2], bounds[n / 2]);
 }
 
 /* A time can be compared if it is no wait and, on both sides, longer than its error. */

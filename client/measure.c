@@ -56,10 +56,10 @@ struct sum {
 	const struct measure_options *options;
 	const uint8_t *wanted;
 	size_t thread;
-	uint64_t calls, instructions, ns, bound; /* calls: entered; the others: of calls that ended */
-	bool open;                               /* a call of a wanted function is open */
-	uint32_t depth;                          /* depth of the open call */
-	uint64_t enter, begin;                   /* time and instruction count at which the open call was entered */
+	uint64_t instructions, ns, bound; /* of calls that ended */
+	bool open;                        /* a call of a wanted function is open */
+	uint32_t depth;                   /* depth of the open call */
+	uint64_t enter, begin;            /* time and instruction count at which the open call was entered */
 };
 
 static uint64_t bound_of(const struct sum *s, uint64_t from, uint64_t to)
@@ -69,12 +69,9 @@ static uint64_t bound_of(const struct sum *s, uint64_t from, uint64_t to)
 
 static void sum_event(struct sum *s, const struct store_event *e)
 {
-	bool resumed = calls_kind_is_resumed(e->kind);
-
 	if ((e->type != STORE_ENTER && e->type != STORE_LEAVE) || e->frame.piece || !s->wanted[e->frame.function])
 		return;
 	if (e->type == STORE_ENTER) {
-		s->calls += !resumed && e->kind != CALL_INFERRED;
 		if (s->open)
 			return;
 		s->open = true;
@@ -85,24 +82,23 @@ static void sum_event(struct sum *s, const struct store_event *e)
 		s->open = false;
 		s->ns += e->time - s->enter;
 		s->instructions += e->instructions - s->begin;
-		s->bound += bound_of(s, s->enter, e->time);
+		s->bound = add_saturating(s->bound, bound_of(s, s->enter, e->time));
 	}
 }
 
 /* Returns the sum up to an event, with the part of an open call before it. */
 static struct measure sum_value(const struct sum *s, const struct store_event *e)
 {
-	uint64_t bound = s->bound + (s->open ? bound_of(s, s->enter, e->time) : 0);
-	struct measure m = { .calls = s->calls };
+	uint64_t bound = add_saturating(s->bound, s->open ? bound_of(s, s->enter, e->time) : 0);
+	struct measure m = { 0 };
 
-	m.low = m.high = s->calls;
 	if (s->options->metric == MEASURE_INSTRUCTIONS)
 		m.low = m.high = s->instructions + (s->open ? e->instructions - s->begin : 0);
 	if (s->options->metric == MEASURE_TOTAL) {
 		uint64_t ns = s->ns + (s->open ? e->time - s->enter : 0);
 
 		m.low = ns - MIN(ns, bound);
-		m.high = ns + bound;
+		m.high = add_saturating(ns, bound);
 	}
 	return m;
 }
@@ -128,9 +124,12 @@ static int sum_function(const struct store *s, const struct measure_options *o, 
 		gaps += store_thread(s, i)->gaps;
 		m = sum_value(&sum, &e);
 		ret->low += m.low;
-		ret->high += m.high;
-		ret->calls += m.calls;
+		ret->high = add_saturating(ret->high, m.high);
 	}
+	for (size_t i = 0; i < store_functions(s); i++)
+		ret->calls += wanted[i] ? store_function(s, i)->calls : 0;
+	if (o->metric == MEASURE_CALLS)
+		ret->low = ret->high = ret->calls;
 	if (gaps)
 		ret->high = UINT64_MAX;
 	return 0;
@@ -165,7 +164,7 @@ static uint64_t duration_limit(const struct store_found_call *c, bool nominal, b
 {
 	uint64_t bound = nominal ? 0 : c->bound;
 
-	return upper ? c->ns + MIN(bound, UINT64_MAX - c->ns) : c->ns - MIN(c->ns, bound);
+	return upper ? add_saturating(c->ns, bound) : c->ns - MIN(c->ns, bound);
 }
 
 static void add_to_class(void *user, const struct store_found_call *c)

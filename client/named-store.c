@@ -10,6 +10,7 @@
 #include "client/named-store.h"
 #include "client/trace-store.h"
 #include "client/unnamed.h"
+#include "lib/base/duration.h"
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/local/bundle.h"
@@ -331,6 +332,7 @@ void named_store_print_times(FILE *to, const struct store *s)
 {
 	const char *clock = store_meta(s, "clock");
 	uint64_t first, last, bound = find_time_bounds(s, &first, &last);
+	char error[DURATION_ERROR_SIZE];
 
 	if (first > last)
 		return;
@@ -349,15 +351,13 @@ void named_store_print_times(FILE *to, const struct store *s)
 			: strcmp(clock, "perf") == 0    ? " of the perf clock"
 			: strcmp(clock, "virtual") == 0 ? " of the emulator's virtual clock"
 							: " of CLOCK_MONOTONIC");
-	fprintf(to, ", for %s", format_duration(last - first));
+	fprintf(to, ", for %s", format_duration_within(last - first, bound == UINT64_MAX ? bound : 0));
 	if (store_meta_number(s, "window"))
 		fprintf(to, "; of the last %s before it was taken", format_duration(store_meta_number(s, "window")));
 	if (store_meta_number(s, "unrecorded"))
 		fprintf(to, "; it ran for %s before it was recorded",
 			format_duration(store_meta_number(s, "unrecorded")));
-	if (bound)
-		fprintf(to, "; time error at most %s", format_duration(bound));
-	fputc('\n', to);
+	fprintf(to, "%s\n", duration_error_text(bound, error));
 }
 
 void named_store_add_times(const struct store *s, json_object *to)

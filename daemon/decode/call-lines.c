@@ -82,11 +82,6 @@ static int find_name(struct call_lines *l, const struct region *f, const struct 
 }
 
 /* Returns the sum of two errors of a time; 0: unknown. */
-static uint64_t sum_bounds(uint64_t a, uint64_t b)
-{
-	return a == UINT64_MAX || b == UINT64_MAX || a > UINT64_MAX - b ? 0 : a + b;
-}
-
 static const char *text_suffix(const struct call_line_frame *f, enum leave_kind how)
 {
 	if (how == LEAVE_UNWOUND)
@@ -111,7 +106,7 @@ static void write_text(struct call_lines_thread *t, const struct call_line_frame
 	struct call_lines *l = t->lines;
 	char time[DURATION_SIZE], instructions[24];
 
-	duration_text(e->time - MIN(e->time, f->time), sum_bounds(f->bound, e->bound), time);
+	duration_text(e->time - MIN(e->time, f->time), add_saturating(f->bound, e->bound), time);
 	snprintf(instructions, sizeof(instructions), "%" PRIu64,
 		 e->instructions - MIN(e->instructions, f->instructions));
 	buf_printf(&l->out.buf, "%12.6f %8u %10s %12s  %*s%s%s%s%s\n", seconds_since(l, f->time), t->tid, time,
@@ -123,7 +118,7 @@ static void write_text(struct call_lines_thread *t, const struct call_line_frame
 static void write_json(struct call_lines_thread *t, const struct call_line_frame *f, const struct call_event *e,
 		       const char *name)
 {
-	uint64_t bound = sum_bounds(f->bound, e->bound);
+	uint64_t bound = add_saturating(f->bound, e->bound);
 	struct buf *b = &t->lines->out.buf;
 
 	buf_printf(b, "%s,\"thread\":%u,\"time\":%" PRIu64 ",\"duration\":%" PRIu64, name, t->tid, f->time,

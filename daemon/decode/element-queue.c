@@ -7,7 +7,6 @@
 enum {
 	STEP = 8 << 10,
 	ELEMENTS_MAX = 1 << 16, /* queued while waiting for a timestamp */
-	TRCCONFIGR_TS = 1 << 11,
 };
 
 static size_t unit_count(const struct element_queue *q)

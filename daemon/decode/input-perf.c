@@ -80,8 +80,6 @@ static void find_clock(struct input *in)
 				      (clock ? strcmp(clock, "perf") != 0 : is_from_csightd(c) && !c->clock.known));
 }
 
-enum { CONFIGR_TS = 1 << 11 };
-
 /* Before the first timestamp of a trace that has some, the last mapping counts. */
 static uint64_t context_time(const struct perf_input *p, const struct stream *stream,
 			     const struct engine_context *context)
@@ -90,7 +88,7 @@ static uint64_t context_time(const struct perf_input *p, const struct stream *st
 
 	if (p->input.has_clock && context->has_time)
 		return input_time(&p->input, context->time);
-	return known && !(stream->config.configr & CONFIGR_TS) ? IMAGE_ANY_TIME : UINT64_MAX;
+	return known && !(stream->config.configr & TRCCONFIGR_TS) ? IMAGE_ANY_TIME : UINT64_MAX;
 }
 
 /* Addresses with the top bit set belong to the kernel, in every process; its mappings have process ID -1. */
@@ -333,7 +331,7 @@ static void set_attribution(const struct perf_input *p, struct stream *s)
 
 	if (s->cpu == UINT32_MAX || !known)
 		return;
-	s->by_context = s->config.configr & CONTEXTS && (s->config.configr & CONFIGR_TS || switches);
+	s->by_context = s->config.configr & CONTEXTS && (s->config.configr & TRCCONFIGR_TS || switches);
 	s->by_switches = !s->by_context && s->of_threads && switches;
 }
 

@@ -264,7 +264,7 @@ static int begin_thread(struct calls_output *c, const struct stream *s, struct o
 	if (rc == 0 && c->input->clock)
 		calls_set_resolution(t->calls, (c->input->clock->mult >> c->input->clock->shift) + 1);
 	if (rc == 0 && is_emulated(c))
-		calls_set_emulated(t->calls, is_virtual(c));
+		calls_set_emulated(t->calls, is_virtual(c) && s->config.configr & TRCCONFIGR_TS);
 	else if (rc == 0)
 		calls_set_syscalls(t->calls, find_syscall, t);
 	if (rc == 0 && !is_emulated(c) && c->input->has_clock && c->input->schedule && s->cpu == UINT32_MAX)
@@ -487,7 +487,7 @@ static int put_notes(struct calls_output *c, bool monotonic)
 /* True if a trace unit counted cycles, in whose intervals lib/calls emits no pauses. */
 static bool counts_cycles(const struct pd_contents *contents)
 {
-	enum { ETMCR_CYCLES = 1 << 12, TRCCONFIGR_CCI = 1 << 4 };
+	enum { ETMCR_CYCLES = 1 << 12 };
 
 	for (size_t i = 0; i < contents->n_cpus; i++)
 		if (contents->cpus[i].params[0] &

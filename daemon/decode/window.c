@@ -11,7 +11,6 @@ enum {
 	AHEAD = 4096, /* bytes behind a sync point in which its first timestamp is looked for */
 	ASYNC_ZEROS = 11,
 	ASYNC_END = 0x80,
-	STAMPS = 1 << 11, /* TRCCONFIGR.TS */
 };
 
 /* True if timestamps of the stream can be found without a decode, and compared with times of records. */
@@ -19,7 +18,7 @@ static bool has_times(const struct input *in, const struct stream *s)
 {
 	bool native = s->config.protocol == PROTOCOL_ETMV4 || s->config.protocol == PROTOCOL_ETE;
 
-	return in->clock && s->supported && !s->formatted && native && s->config.configr & STAMPS;
+	return in->clock && s->supported && !s->formatted && native && s->config.configr & TRCCONFIGR_TS;
 }
 
 /* Returns the first timestamp behind a sync point; false if there is none within the bytes. */

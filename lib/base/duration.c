@@ -37,6 +37,10 @@ char *duration_text(uint64_t ns, uint64_t bound, char ret[DURATION_SIZE])
 	uint64_t step = magnitude(MIN(ns, bound)), minutes;
 	size_t unit = 0;
 
+	if (bound == UINT64_MAX) {
+		snprintf(ret, DURATION_SIZE, "?");
+		return ret;
+	}
 	ns = round_to(ns, step);
 	minutes = ns / 60000000000u;
 	while (unit + 1 < ELEMENTS(units) && ns >= units[unit + 1].ns)
@@ -53,6 +57,18 @@ char *duration_text(uint64_t ns, uint64_t bound, char ret[DURATION_SIZE])
 	else
 		snprintf(ret, DURATION_SIZE, "%s%.*f %s", about, unit && !*about && step < units[unit].ns,
 			 (double)ns / (double)units[unit].ns, units[unit].name);
+	return ret;
+}
+
+char *duration_error_text(uint64_t bound, char ret[DURATION_ERROR_SIZE])
+{
+	char text[DURATION_SIZE];
+
+	snprintf(ret, DURATION_ERROR_SIZE, "%s%s",
+		 !bound                ? ""
+		 : bound == UINT64_MAX ? ", times are not known"
+				       : ", time error at most ",
+		 !bound || bound == UINT64_MAX ? "" : duration_text(bound, 0, text));
 	return ret;
 }
 

@@ -76,6 +76,13 @@ static inline void closep(int *fd)
 		taken_;            \
 	})
 
+static inline uint64_t add_saturating(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
 static inline uint64_t now_ns(clockid_t clock)
 {
 	struct timespec ts;

@@ -40,7 +40,7 @@
 #include "lib/etm/element.h"
 
 enum call_event_type {
-	CALL_EVENT_SEGMENT, /* tracing begins here; the stack is empty */
+	CALL_EVENT_SEGMENT, /* tracing begins here; the stack is empty: enum segment_kind */
 	CALL_EVENT_ENTER,
 	CALL_EVENT_LEAVE,
 	CALL_EVENT_ROOT, /* the stack was empty: a frame open since the segment's start is now the only one */
@@ -49,6 +49,9 @@ enum call_event_type {
 	/* inlined functions return and others are entered, at once: struct calls_sink */
 	CALL_EVENT_MOVE,
 };
+
+/* The stack on which a segment begins: another one, or one that the thread has left before. */
+enum segment_kind { SEGMENT_NEW, SEGMENT_AGAIN };
 
 /* How a frame was entered. */
 enum call_kind {

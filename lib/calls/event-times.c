@@ -43,13 +43,6 @@ static inline uint64_t share_apply(const struct share *s, uint64_t part)
 			  : scale_u64(s->value, part, s->whole);
 }
 
-static uint64_t add_saturating(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 /* Returns how long n instructions or cycles take at a pace. */
 static uint64_t time_at(uint64_t pace, uint64_t n)
 {
@@ -348,7 +341,9 @@ int event_times_prepare(struct event_times *s, uint64_t pos)
 
 void event_times_add_cycles(struct event_times *s, uint64_t n)
 {
-	s->counted = add_saturating(s->counted, n);
+	/* By the virtual clock an instruction takes 1 ns, however many cycles it took. */
+	if (!s->exact)
+		s->counted = add_saturating(s->counted, n);
 }
 
 void event_times_add_wait(struct event_times *s)

@@ -130,7 +130,7 @@ static int frame_resume(struct calls *c, enum call_kind kind, struct calls_frame
 /* Makes the frames of f the current ones. */
 static int fibre_enter(struct calls *c, const struct fibre *f)
 {
-	int rc = calls_emit(c, CALL_EVENT_SEGMENT, 0, NULL);
+	int rc = calls_emit(c, CALL_EVENT_SEGMENT, SEGMENT_AGAIN, NULL);
 	const struct tail_caller *callers = f->callers;
 
 	for (size_t i = 0; rc == 0 && i < f->resume_depth; i++) {
@@ -172,7 +172,7 @@ static int begin_stack(struct calls *c)
 	if (rc == 0)
 		rc = calls_set_certain(c);
 	if (rc == 0)
-		rc = calls_emit(c, CALL_EVENT_SEGMENT, 0, NULL);
+		rc = calls_emit(c, CALL_EVENT_SEGMENT, SEGMENT_NEW, NULL);
 	if (rc == 0)
 		rc = calls_push(c, CALL_EVENT_ENTER, CALL_INFERRED,
 				(struct calls_frame){ .function = c->here.region, .inlined = c->here.inlined });

@@ -188,7 +188,7 @@ int calls_gap(struct calls *c, enum gap_kind kind)
 int calls_segment(struct calls *c)
 {
 	const struct inlined *inlined = c->here.inlined;
-	int rc = calls_emit(c, CALL_EVENT_SEGMENT, 0, NULL);
+	int rc = calls_emit(c, CALL_EVENT_SEGMENT, SEGMENT_NEW, NULL);
 
 	/* A call that begins here has not been open before. */
 	if (c->here.entered && c->address == c->here.start)

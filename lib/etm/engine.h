@@ -24,6 +24,9 @@ enum engine_protocol {
 	PROTOCOLS,
 };
 
+/* Bits of TRCCONFIGR. */
+enum { TRCCONFIGR_CCI = 1 << 4 /* cycle counts */, TRCCONFIGR_TS = 1 << 11 /* timestamps */ };
+
 /* The registers of the trace source, by their architectural names; each protocol uses its own. */
 struct engine_config {
 	enum engine_protocol protocol;

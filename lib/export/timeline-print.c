@@ -44,8 +44,8 @@ static size_t print_begin(struct timeline_output *o, const struct timeline_line 
 	}
 	print_time(o, line->time);
 	buf_printf(&o->out.buf, "%s%*s%s%s  %*s", paint(o, colour), DURATION_COLUMNS,
-		   duration_text(line->ns, 2 * line->bound, time), line->partial || line->unfinished ? "+" : " ",
-		   *colour ? paint(o, PLAIN) : "", (int)indent, "");
+		   duration_text(line->ns, add_saturating(line->bound, line->bound), time),
+		   line->partial || line->unfinished ? "+" : " ", *colour ? paint(o, PLAIN) : "", (int)indent, "");
 	return columns;
 }
 
@@ -224,15 +224,14 @@ void timeline_print_head(struct timeline_output *o, size_t thread, const struct 
 	const struct store_thread *t = store_thread(o->walk->store, thread);
 	unsigned quality = store_quality(o->walk->store, thread);
 	size_t beside = count_unplaced_notes(o, t);
-	char name[256], time[DURATION_SIZE];
+	char name[256], time[DURATION_SIZE], error[DURATION_ERROR_SIZE];
 	struct buf *b = &o->out.buf;
 
 	buf_printf(b, "%sthread %u %s%s: %s, %ju call%s", paint(o, BOLD), t->tid,
 		   escape_text(t->name, name, sizeof(name)), paint(o, PLAIN),
-		   duration_text(s->last - MIN(s->last, s->first), 0, time), (uintmax_t)s->calls,
-		   s->calls == 1 ? "" : "s");
-	if (t->bound)
-		buf_printf(b, ", time error at most %s", duration_text(t->bound, 0, time));
+		   duration_text(s->last - MIN(s->last, s->first), t->bound == UINT64_MAX ? t->bound : 0, time),
+		   (uintmax_t)s->calls, s->calls == 1 ? "" : "s");
+	buf_printf(b, "%s", duration_error_text(t->bound, error));
 	if (quality < 10000)
 		buf_printf(b, ", %u.%02u %% known", quality / 100, quality % 100);
 	buf_printf(b, "\n");

@@ -174,14 +174,15 @@ static void print_header(struct tree *t, size_t index, uint64_t slices)
 {
 	const struct store_thread *thread = store_thread(t->walk->store, index);
 	unsigned quality = store_quality(t->walk->store, index);
-	char name[NAME_SIZE], time[DURATION_SIZE], ending[4 * NAME_SIZE];
+	char name[NAME_SIZE], time[DURATION_SIZE], error[DURATION_ERROR_SIZE], ending[4 * NAME_SIZE];
 	struct buf *b = &t->out.buf;
 
-	buf_printf(b, "%sthread %u %s%s: %s, %ju call%s", paint(t, BOLD), thread->tid,
-		   escape_text(thread->name, name, sizeof(name)), paint(t, PLAIN),
-		   duration_text(t->stacks.last - t->stacks.first, 0, time), (uintmax_t)slices, slices == 1 ? "" : "s");
-	if (thread->bound)
-		buf_printf(b, ", time error at most %s", duration_text(thread->bound, 0, time));
+	buf_printf(
+	    b, "%sthread %u %s%s: %s, %ju call%s", paint(t, BOLD), thread->tid,
+	    escape_text(thread->name, name, sizeof(name)), paint(t, PLAIN),
+	    duration_text(t->stacks.last - t->stacks.first, thread->bound == UINT64_MAX ? thread->bound : 0, time),
+	    (uintmax_t)slices, slices == 1 ? "" : "s");
+	buf_printf(b, "%s", duration_error_text(thread->bound, error));
 	if (quality < 10000)
 		buf_printf(b, ", %u.%02u %% known", quality / 100, quality % 100);
 	if (thread->unexplained)

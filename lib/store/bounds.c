@@ -2,13 +2,6 @@
 /* Error bounds of times, from those of the blocks. */
 #include "lib/store/reader.h"
 
-static uint64_t add_bounds(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 /* Returns the bound of a time of a thread. */
 static uint64_t bound_at(const struct store *s, size_t thread, uint64_t time)
 {
@@ -31,7 +24,7 @@ static uint64_t bound_at(const struct store *s, size_t thread, uint64_t time)
 
 uint64_t store_duration_bound(const struct store *s, size_t thread, uint64_t from, uint64_t to)
 {
-	return thread < s->n_threads ? add_bounds(bound_at(s, thread, from), bound_at(s, thread, to)) : 0;
+	return thread < s->n_threads ? add_saturating(bound_at(s, thread, from), bound_at(s, thread, to)) : 0;
 }
 
 /* Raises the bounds of all functions that are left in a block to that of the block. */
@@ -54,7 +47,7 @@ static int read_leaves(const struct store *s, const struct stored_block *b, uint
 			return -EBADMSG;
 		function += step;
 		bound = &bounds[s->merged ? s->merged[function].function : function];
-		*bound = MAX(*bound, add_bounds(b->bound, b->bound));
+		*bound = MAX(*bound, add_saturating(b->bound, b->bound));
 	}
 	return 0;
 }
@@ -67,7 +60,7 @@ int store_function_bounds(const struct store *s, uint64_t *bounds)
 		const struct store_function *f = &s->functions[i];
 
 		bounds[i] = f->calls ? store_duration_bound(s, f->longest_thread, f->longest_enter,
-							    add_bounds(f->longest_enter, f->longest_ns))
+							    add_saturating(f->longest_enter, f->longest_ns))
 				     : 0;
 	}
 	for (size_t i = 0; rc == 0 && i < s->n_blocks; i++)

@@ -171,7 +171,7 @@ struct store_thread {
 	uint64_t first, last; /* ns */
 	uint64_t events, slices, gaps, instructions;
 	uint64_t unexplained; /* returns and jumps that fit no frame */
-	uint64_t bound;       /* largest error of the thread's times */
+	uint64_t bound;       /* largest error of the thread's times; UINT64_MAX: some are not known at all */
 	uint32_t deepest;
 	struct store_gaps gaps_of[STORE_GAP_KINDS];
 };
@@ -298,7 +298,7 @@ const struct store_site *store_site(const struct store *s, size_t index);
 
 /*
  * Returns the largest error of the duration between two times of a thread, in ns: the sum of the error bounds around
- * both. 0: it is exact, or unknown.
+ * both. 0: it is exact; UINT64_MAX: it is not known.
  */
 uint64_t store_duration_bound(const struct store *s, size_t thread, uint64_t from, uint64_t to);
 
@@ -327,7 +327,7 @@ struct store_event {
 	enum store_event_type type;
 	uint8_t kind; /* enum call_kind, leave_kind, gap_kind or mark_kind, by type */
 	uint64_t time;
-	uint64_t bound; /* largest error of the times around it, ns; 0: exact, or unknown */
+	uint64_t bound; /* largest error of the times around it, ns; 0: exact; UINT64_MAX: not known */
 	uint64_t instructions;
 	uint32_t depth;           /* of the frame entered or left; 0: outermost */
 	struct store_frame frame; /* enter, leave */

@@ -167,6 +167,7 @@ _apart_ static int begin_block(struct writer_thread *t, const struct call_event 
 	t->block_time = t->time = e->time;
 	t->instructions = e->instructions;
 	t->block_slices = t->block_bound = 0;
+	t->block_timed = false;
 	t->block_segments = t->n_segments;
 	t->block_roots = t->n_segments ? t->segments[t->n_segments - 1].n_roots : 0;
 	buf_varint(b, e->instructions);
@@ -228,7 +229,7 @@ _apart_ static int end_block(struct store_writer *w, struct writer_thread *t)
 	buf_u64(b, t->block_time);
 	buf_u64(b, t->time);
 	buf_u64(b, t->block_slices);
-	buf_u64(b, t->block_bound);
+	buf_u64(b, t->block_timed ? t->block_bound : UINT64_MAX);
 	buf_u64(b, t->block_segments);
 	buf_u32(b, t->block_roots);
 	buf_u32(b, leaves);
@@ -236,7 +237,7 @@ _apart_ static int end_block(struct store_writer *w, struct writer_thread *t)
 	buf_u32(b, sums.leaves);
 	t->events += t->block_events;
 	t->slices += t->block_slices;
-	t->bound = MAX(t->bound, t->block_bound);
+	t->bound = t->block_timed ? MAX(t->bound, t->block_bound) : UINT64_MAX;
 	t->block_events = 0;
 	return rc < 0 ? rc : buf_error(b);
 }
@@ -295,6 +296,20 @@ static inline struct writer_use *use_of(struct store_writer *w, struct writer_th
 	return u;
 }
 
+/* Returns true for a frame that was entered, or that has been open since before the thread's trace began. */
+static inline bool is_call(const struct writer_thread *t, struct writer_use *u, enum call_kind kind)
+{
+	bool resumed = calls_kind_is_resumed(kind);
+
+	if (kind != CALL_INFERRED && !resumed)
+		return true;
+	if (u->cut) {
+		u->cut--;
+		return false;
+	}
+	return !resumed && !(t->again && !t->depth);
+}
+
 static inline int frame_push(struct store_writer *w, struct writer_thread *t, const struct writer_frame *frame)
 {
 	int rc = array_reserve(t->stack, t->depth, &t->cap_stack);
@@ -304,6 +319,9 @@ static inline int frame_push(struct store_writer *w, struct writer_thread *t, co
 		return -ENOMEM;
 	if (t->depth >= STORE_DEPTH_MAX)
 		return -EINVAL;
+	w->functions[frame->function].calls += is_call(t, u, frame->kind);
+	w->functions[frame->function].resumed += frame->kind == CALL_RESUMED && frame->site != NO_SITE;
+	t->again = false;
 	u->active++;
 	t->stack[t->depth] = *frame;
 	if (!frame->root)
@@ -311,9 +329,6 @@ static inline int frame_push(struct store_writer *w, struct writer_thread *t, co
 	t->depth++;
 	t->deepest = MAX(t->deepest, (uint32_t)t->depth);
 	t->block_slices++;
-	/* Resumed frames were counted when they were entered first. */
-	w->functions[frame->function].calls += !calls_kind_is_resumed(frame->kind);
-	w->functions[frame->function].resumed += frame->kind == CALL_RESUMED && frame->site != NO_SITE;
 	return 0;
 }
 
@@ -368,6 +383,7 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 		u->last_block = t->block_number;
 		buf_add(&t->leaves, &f->function, sizeof(f->function));
 	}
+	u->cut += kind == LEAVE_GAP;
 	ns = e->time - f->enter;
 	instructions = e->instructions - f->instructions;
 	t->waited += store_is_wait(total->kind) ? ns : 0;
@@ -506,6 +522,7 @@ _apart_ static int begin_segment(struct writer_thread *t, const struct call_even
 	t->segments[t->n_segments++] =
 	    (struct writer_segment){ e->time, e->instructions, t->waited, (uint32_t)t->n_roots };
 	t->after_gap = false;
+	t->again = e->kind == SEGMENT_AGAIN;
 	put_event(t, e, CODE_SEGMENT);
 	return 0;
 }
@@ -602,8 +619,10 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 	if (t->block.capacity - t->block.size < EVENT_MAX && !buf_reserve(&t->block, EVENT_MAX))
 		return buf_error(&t->block);
 	t->block_events += e->type == CALL_EVENT_MOVE ? e->left + e->entered : 1;
-	if (e->bound != UINT64_MAX)
+	if (e->bound != UINT64_MAX) {
 		t->block_bound = MAX(t->block_bound, e->bound);
+		t->block_timed = true;
+	}
 	switch (e->type) {
 	case CALL_EVENT_SEGMENT:
 		rc = begin_segment(t, e);

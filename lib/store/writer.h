@@ -43,6 +43,7 @@ struct writer_frame {
 /* State of a function in one thread's stack, so that the totals count the time of recursive calls once. */
 struct writer_use {
 	uint32_t active;
+	uint32_t cut;        /* calls that a gap ended: the next ones that began before their segment are these */
 	uint32_t last_block; /* number of the last block that has a leave of it, from 1 on */
 	uint32_t segment;    /* the segment that ns and instructions belong to */
 	bool called;         /* inlined: the last call, of which more pieces may follow, is not in the totals yet */
@@ -89,6 +90,7 @@ struct writer_thread {
 	uint32_t deepest;
 	struct store_gaps gaps_of[STORE_GAP_KINDS];
 	uint8_t gap_kind;  /* kind of the last gap */
+	bool again;        /* the segment has begun with a stack that the thread has left before */
 	bool after_gap;    /* the last event was a gap; the next one must begin a segment */
 	struct buf blocks; /* records of BLOCKS */
 	struct writer_segment *segments;
@@ -105,6 +107,7 @@ struct writer_thread {
 	struct buf leaves;     /* numbers of the functions left in the block */
 	size_t block_limit;
 	uint64_t block_time, block_slices, block_bound, block_segments;
+	bool block_timed; /* an error bound of its times is known */
 	uint32_t block_events, block_roots;
 	uint64_t time;
 	struct writer_marks marks;

@@ -512,9 +512,10 @@ static void test_duration(void)
 		{ 54, 54, "50 ns" },
 		{ 3543, 19000000, "~4 us" },
 		{ 24421304, 90000000, "~20 ms" },
-		{ 96, UINT64_MAX, "~100 ns" },
+		{ 96, UINT64_MAX - 1, "~100 ns" },
 		{ 978900, 19000000, "~1 ms" },
-		{ UINT64_MAX - 1, UINT64_MAX, "~115740 days 17 h" },
+		{ UINT64_MAX - 2, UINT64_MAX - 1, "~115740 days 17 h" },
+		{ 96, UINT64_MAX, "?" },
 	};
 
 	for (size_t i = 0; i < ELEMENTS(durations); i++) {

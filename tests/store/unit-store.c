@@ -243,7 +243,7 @@ static void test_totals(void)
 		 elapsed = 0, wrong = 0, gaps = 0;
 	uint64_t first = t->events[0].time, last = t->events[t->n - 1].time;
 	uint64_t before[NUMBERS] = { 0 };
-	int active[NUMBERS] = { 0 };
+	int active[NUMBERS] = { 0 }, cut[NUMBERS] = { 0 };
 
 	if (!CHECK_EQ(store_open(fd, &s), 0))
 		return;
@@ -253,12 +253,17 @@ static void test_totals(void)
 		if (e->type == STORE_LEAVE && e->function == FUNCTIONS)
 			waited += e->time - e->enter;
 		if (e->type == STORE_ENTER) {
-			calls[number_of(e->function)]++;
+			/* A frame that was open before the gap, and is again, is the same call. */
+			if (e->kind == CALL_INFERRED && cut[number_of(e->function)])
+				cut[number_of(e->function)]--;
+			else
+				calls[number_of(e->function)]++;
 			if (!active[number_of(e->function)]++)
 				before[number_of(e->function)] = waited;
 		} else if (e->type == STORE_GAP) {
 			gaps++;
 		} else if (e->type == STORE_LEAVE) {
+			cut[number_of(e->function)] += e->kind == LEAVE_GAP;
 			if (--active[number_of(e->function)] == 0) {
 				total[number_of(e->function)] += e->time - e->enter;
 				wait[number_of(e->function)] += waited - before[number_of(e->function)];
