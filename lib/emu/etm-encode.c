@@ -199,6 +199,12 @@ void etm_sync(struct etm *e, uint64_t time, uint64_t address, bool begins)
 	put_address_and_context(e, address);
 }
 
+void etm_pause(struct etm *e)
+{
+	etm_flush(e);
+	put(e, HEADER_TRACE_ON);
+}
+
 void etm_trace_on(struct etm *e, uint64_t address)
 {
 	etm_flush(e);

@@ -68,6 +68,9 @@ void etm_configure(struct etm *e, uint32_t configr, uint16_t threshold);
 /* Emits a sync point: A-sync, trace info, timestamp, context and address. begins: with a trace-on packet. */
 void etm_sync(struct etm *e, uint64_t time, uint64_t address, bool begins);
 
+/* Tracing has been stopped: to be called before the sync point at which it continues. */
+void etm_pause(struct etm *e);
+
 /* Tracing begins, or continues after untraced instructions. */
 void etm_trace_on(struct etm *e, uint64_t address);
 

@@ -114,13 +114,13 @@ struct emu_header {
 	_Atomic uint32_t control;      /* odd: frozen, even: armed; the daemon writes it, and a hit (above) */
 	_Atomic uint32_t ended;        /* 0, or EMU_ENDED | the status as waitpid() returns it */
 	uint32_t ended_tid;            /* the thread in which the program ended */
-	uint64_t ended_ns;             /* CLOCK_MONOTONIC, when `ended` was set */
 	_Atomic uint64_t log_head;     /* bytes of complete records in the log */
 	_Atomic uint64_t log_lost;     /* records that did not fit in the log */
 	_Atomic uint64_t lost_threads; /* threads without a slot, which run untraced */
 	uint32_t clock;                /* enum emu_clock */
 	_Atomic uint32_t disarmed;     /* written by the daemon for the next daemon; 1: the program is not recorded */
 	uint64_t watching_offset;      /* of struct emu_watching */
+	uint64_t ended_ns;             /* CLOCK_MONOTONIC, when `ended` was set */
 };
 
 enum emu_watch_kind {

@@ -228,6 +228,9 @@ static void trace_begin(struct traced_thread *t, uint64_t address)
 	t->has_split = false;
 	if (t->resumes && t->etm.head)
 		etm_exception_return(&t->etm);
+	/* The timestamp that follows is that of the end of the pause. */
+	if (!t->next_sync && t->etm.head)
+		etm_pause(&t->etm);
 	if (t->etm.head >= t->next_sync) {
 		etm_sync(&t->etm, now, address, true);
 		set_next_sync(t);

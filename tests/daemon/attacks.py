@@ -12,7 +12,7 @@ A program that attacks registers as csight-etm.so does (lib/emu/ring.h), with me
 import array, ctypes, errno, fcntl, json, mmap, os, select, signal, socket, struct, sys, threading, time
 
 ATTACKER, VICTIM = 61001, 61002
-MAGIC, VERSION = 0x00314d4554455343, 4
+MAGIC, VERSION = 0x00314d4554455343, 5
 HELLO, WELCOME, FILE, HITS = 1, 2, 3, 4
 SLOT = struct.Struct("<4I16s8Q24x")
 RUNNING, IDLE = 1, 2
@@ -77,10 +77,10 @@ def record_map(path, file=0, inode=1, time_ns=0, addr=1 << 20):
 
 
 # Of struct emu_header, by version; of struct emu_watching.
-HEAD_SIZES = {1: 8360, 2: 8376, 3: 8384, 4: 8384}
+HEAD_SIZES = {1: 8360, 2: 8376, 3: 8384, 4: 8384, 5: 8392}
 WATCHING_SIZE = 119840
-# In struct emu_watching behind the header of version 3 or later: the number of hits, and the ring of them.
-N_HITS = 8384 + 16 + 512 + 64 * 48 + 8 + 64 * 24
+# In struct emu_watching: the number of hits, and the ring of them.
+N_HITS = 16 + 512 + 64 * 48 + 8 + 64 * 24
 HIT, HITS_MAX = struct.Struct("<QIIIIQQQII"), 2048
 
 
@@ -106,6 +106,7 @@ class Program:
                  bytes_each=64, version=VERSION):
         self.path, self.version = path + ".emu", version
         head = HEAD_SIZES[version]
+        self.hits = head + N_HITS
         slots = head + (WATCHING_SIZE if version > 2 else 0)
         log_size = (len(log) if log_size is None else log_size) + 7 & ~7
         self.slots, self.slot_size = slots, slot_size
@@ -142,10 +143,10 @@ class Program:
         self.memory = mmap.mmap(self.fd, 0)
 
     def put_hit(self, n, number, watch, trigger):
-        HIT.pack_into(self.memory, N_HITS + 8 + n * HIT.size, number, watch, trigger, 0, 0, 0, 0, time.monotonic_ns(), 0, 0)
+        HIT.pack_into(self.memory, self.hits + 8 + n * HIT.size, number, watch, trigger, 0, 0, 0, 0, time.monotonic_ns(), 0, 0)
 
     def put_hits(self, n):
-        struct.pack_into("<Q", self.memory, N_HITS, n)
+        struct.pack_into("<Q", self.memory, self.hits, n)
 
     def send(self, kind, value, *fds):
         socket.send_fds(self.s, [struct.pack("<QIIq", MAGIC, self.version, kind, value)], fds)
@@ -153,7 +154,7 @@ class Program:
 
 def version_of(path):
     """The version of the rings that this csightd accepts."""
-    for version in (4, 3, 2, 1):
+    for version in (5, 4, 3, 2, 1):
         pid = os.fork()
         if pid == 0:
             os._exit(0 if Program(path, version=version).hello() == 0 else 1)
