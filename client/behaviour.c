@@ -102,7 +102,7 @@ static int add_functions(const struct store *s, struct behaviour *b)
 				b->functions[b->n_functions++] = to;
 		}
 		if (rc == 0)
-			b->functions[b->numbers[i]].expected += f->calls;
+			b->functions[b->numbers[i]].calls += f->calls;
 	}
 	return rc;
 }
@@ -149,7 +149,7 @@ static int count_call(struct behaviour_reading *r, uint32_t callee)
 /* Returns the batch of the next call. */
 static uint32_t batch_of(struct behaviour_function *f)
 {
-	uint64_t batch = f->begun++ * SPREAD_BATCHES / MAX(f->expected, (uint64_t)1);
+	uint64_t batch = f->begun++ * SPREAD_BATCHES / MAX(f->calls, (uint64_t)1);
 
 	return (uint32_t)MIN(batch, (uint64_t)SPREAD_BATCHES - 1);
 }
@@ -178,7 +178,6 @@ static int on_enter(struct behaviour_reading *r, const struct store_event *e)
 		call.owner = r->stack[r->depth - 1].owner;
 	} else {
 		f->open++;
-		f->calls += !calls_kind_is_resumed(e->kind);
 		f->waits = f->waits || e->kind == CALL_SYSCALL;
 		if (e->kind == CALL_SYSCALL && strcmp(f->name, "futex") == 0)
 			note_futex(r);

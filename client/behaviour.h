@@ -27,10 +27,10 @@ struct behaviour_function {
 	bool inlined;
 	bool waits;        /* not a function: the time of a system call */
 	bool synchronises; /* makes the system call futex itself: what it does depends on other threads */
-	uint64_t expected; /* calls by the store's totals */
 	uint64_t begun;    /* calls traced from their beginning */
 	uint64_t open;     /* frames of the thread that is being read */
-	uint64_t calls, whole;
+	uint64_t calls;    /* by the store's totals */
+	uint64_t whole;
 	uint64_t made; /* calls that whole calls of this function made */
 	uint64_t total_ns, self_ns, longest_ns, self_instructions;
 	struct behaviour_batches sets[BEHAVIOUR_SETS];
