@@ -648,7 +648,7 @@ class Attack:
         again.map()
 
         def when_it_is_read():
-            while again.memory[8384] == 0:
+            while again.memory[HEAD_SIZES[VERSION]] == 0:
                 pass
             time.sleep(0.005)
             flag[0] = 1
