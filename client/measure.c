@@ -56,10 +56,10 @@ struct sum {
 	const struct measure_options *options;
 	const uint8_t *wanted;
 	size_t thread;
-	uint64_t instructions, ns, bound; /* of calls that ended */
-	bool open;                        /* a call of a wanted function is open */
-	uint32_t depth;                   /* depth of the open call */
-	uint64_t enter, begin;            /* time and instruction count at which the open call was entered */
+	uint64_t calls, instructions, ns, bound; /* calls: entered; the others: of calls that ended */
+	bool open;                               /* a call of a wanted function is open */
+	uint32_t depth;                          /* depth of the open call */
+	uint64_t enter, begin;                   /* time and instruction count at which the open call was entered */
 };
 
 static uint64_t bound_of(const struct sum *s, uint64_t from, uint64_t to)
@@ -72,6 +72,7 @@ static void sum_event(struct sum *s, const struct store_event *e)
 	if ((e->type != STORE_ENTER && e->type != STORE_LEAVE) || e->frame.piece || !s->wanted[e->frame.function])
 		return;
 	if (e->type == STORE_ENTER) {
+		s->calls += !calls_kind_is_resumed(e->kind) && e->kind != CALL_INFERRED;
 		if (s->open)
 			return;
 		s->open = true;
@@ -90,8 +91,9 @@ static void sum_event(struct sum *s, const struct store_event *e)
 static struct measure sum_value(const struct sum *s, const struct store_event *e)
 {
 	uint64_t bound = add_saturating(s->bound, s->open ? bound_of(s, s->enter, e->time) : 0);
-	struct measure m = { 0 };
+	struct measure m = { .calls = s->calls };
 
+	m.low = m.high = s->calls;
 	if (s->options->metric == MEASURE_INSTRUCTIONS)
 		m.low = m.high = s->instructions + (s->open ? e->instructions - s->begin : 0);
 	if (s->options->metric == MEASURE_TOTAL) {
@@ -126,6 +128,7 @@ static int sum_function(const struct store *s, const struct measure_options *o, 
 		ret->low += m.low;
 		ret->high = add_saturating(ret->high, m.high);
 	}
+	/* Those that were open when the trace began count, too. */
 	for (size_t i = 0; i < store_functions(s); i++)
 		ret->calls += wanted[i] ? store_function(s, i)->calls : 0;
 	if (o->metric == MEASURE_CALLS)

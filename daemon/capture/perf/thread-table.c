@@ -275,7 +275,8 @@ static void fold_name(struct thread_table *t, const struct perf_record *r)
 
 static void drop_oldest_switch(struct thread_table *t)
 {
-	t->gone_until = MAX(t->gone_until, t->switches[t->first_switch++].time);
+	t->gone_until = MAX(t->gone_until, t->switches[t->first_switch].time);
+	t->first_switch++;
 }
 
 static void add_switch(struct thread_table *t, const struct thread_switch *s)
