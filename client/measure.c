@@ -115,15 +115,18 @@ static int sum_function(const struct store *s, const struct measure_options *o, 
 		_cleanup_(store_iter_freep) struct store_iter *it = NULL;
 		struct sum sum = { .store = s, .options = o, .wanted = wanted, .thread = i };
 		struct measure m;
-		int rc = store_iter_new(s, i, &it);
+		int rc;
 
+		gaps += store_thread(s, i)->gaps;
+		if (o->metric == MEASURE_CALLS)
+			continue;
+		rc = store_iter_new(s, i, &it);
 		while (rc == 0 && (rc = store_iter_next(it, &e)) == 1) {
 			sum_event(&sum, &e);
 			rc = 0;
 		}
 		if (rc < 0)
 			return rc;
-		gaps += store_thread(s, i)->gaps;
 		m = sum_value(&sum, &e);
 		ret->low += m.low;
 		ret->high = add_saturating(ret->high, m.high);

@@ -113,8 +113,8 @@ static char *demangle_cpp(const char *name)
 
 char *demangle_symbol(const char *name)
 {
-	uint64_t mark = hash_bytes(name, strlen(name));
 	_cleanup_free_ char *plain = NULL;
+	const char *shown = name;
 	char *ret;
 
 	if (strnlen(name, MANGLED_MAX) < MANGLED_MAX) {
@@ -129,14 +129,14 @@ char *demangle_symbol(const char *name)
 			plain = demangle_cpp(name);
 	}
 	if (plain)
-		name = plain;
-	if (strnlen(name, NAME_MAX_SHOWN + 1) <= NAME_MAX_SHOWN)
-		return strdup(name);
+		shown = plain;
+	if (strnlen(shown, NAME_MAX_SHOWN + 1) <= NAME_MAX_SHOWN)
+		return strdup(shown);
 	ret = malloc(NAME_MAX_SHOWN + MARK_SIZE);
 	if (!ret)
 		return NULL;
-	memcpy(ret, name, NAME_MAX_SHOWN);
+	memcpy(ret, shown, NAME_MAX_SHOWN);
 	/* Different names stay different. */
-	snprintf(ret + NAME_MAX_SHOWN, MARK_SIZE, "...#%08x", (uint32_t)mark);
+	snprintf(ret + NAME_MAX_SHOWN, MARK_SIZE, "...#%08x", (uint32_t)hash_bytes(name, strlen(name)));
 	return ret;
 }
