@@ -94,6 +94,8 @@ enum arrival {
 	ARRIVE_INTERRUPTED,
 	/* Trace stopped where the kernel switches to another thread: control comes back to the function on top. */
 	ARRIVE_SWITCHED,
+	/* As c->stamped; c->stamp is a timestamp that waits for what follows it (on_timestamp()). */
+	ARRIVE_STAMPED,
 };
 
 struct calls {
@@ -127,6 +129,8 @@ struct calls {
 	enum arrival arrival;
 	enum arrival branched; /* ARRIVE_INTERRUPTED: how the branch arrives at its target, branch_target */
 	uint64_t branch_target;
+	enum arrival stamped; /* ARRIVE_STAMPED */
+	uint64_t stamp;
 	bool filtered; /* the trace leaves out addresses, at each of which it stops and starts (calls_set_filtered()) */
 	bool filters_known;
 	/* the address after the last instruction; after an exception: its preferred return address */
@@ -150,6 +154,18 @@ extern const struct region calls_waiting, calls_preempted;
 
 /* Returns the region of a system call by number; negative or unknown: that of an unnamed one. */
 const struct region *calls_syscall_region(int64_t number);
+
+/* Returns true if the kernel is traced and may switch to another thread here, and it is of interest when. */
+bool calls_may_switch(const struct calls *c);
+
+/* Handles a context. On a shared sink, that of the thread comes again where the trace of others ends. */
+int calls_context(struct calls *c, const struct element *e);
+
+/*
+ * Handles trace that the kernel has stopped at a switch to another thread, and starts at the switch back: leaves the
+ * frames above the function that switches, SWITCHED is next; gap if that function is not open.
+ */
+int calls_switch(struct calls *c);
 
 /* stack.c. Functions return 0, -ENOMEM, or a negative error of the sink. */
 static inline struct calls_frame *calls_top(struct calls *c)

@@ -331,6 +331,11 @@ static int interrupt_branch(struct calls *c, uint64_t target)
 	return event_times_add_place(&c->times, c->counts.instructions);
 }
 
+static int add_exception_place(struct calls *c)
+{
+	return c->times.kernel_traced ? 0 : event_times_add_place(&c->times, c->counts.instructions);
+}
+
 static int on_exception(struct calls *c, const struct element *e)
 {
 	uint64_t at = e->exception.ret;
@@ -363,15 +368,15 @@ static int on_exception(struct calls *c, const struct element *e)
 	if (rc < 0)
 		return rc;
 	if (!c->system_call)
-		return event_times_add_place(&c->times, c->counts.instructions);
+		return add_exception_place(c);
 	c->counts.syscalls++;
 	c->call_digits = c->call_stamps = 0;
 	c->call_number = 0;
 	rc = calls_push(c, CALL_EVENT_ENTER, CALL_SYSCALL,
 			(struct calls_frame){ .function = calls_syscall_region(find_number(c)) });
 	if (rc == 0)
-		rc = event_times_add_place(&c->times, c->counts.instructions);
-	if (!c->emulated)
+		rc = add_exception_place(c);
+	if (!c->emulated && !c->times.kernel_traced)
 		event_times_add_wait(&c->times);
 	return rc;
 }
@@ -432,14 +437,6 @@ static int end_in_call(struct calls *c)
 	return rc < 0 ? rc : calls_emit(c, CALL_EVENT_LEAVE, LEAVE_END, &calls_waiting);
 }
 
-static int on_timestamp(struct calls *c, const struct element *e)
-{
-	if (e->time_unknown)
-		return 0;
-	return describes_call(c) ? on_call_time(c, e->value)
-				 : event_times_add_timestamp(&c->times, c->counts.instructions, e->value);
-}
-
 /* Several events may be in one packet. */
 static int on_event(struct calls *c, uint64_t events)
 {
@@ -457,33 +454,36 @@ static int on_event(struct calls *c, uint64_t events)
 	return rc;
 }
 
-/* Returns the number of frames up to the function in which the kernel switches to another thread; 0: it is not open. */
-static size_t find_switch(const struct calls *c)
+static int add_timestamp(struct calls *c, uint64_t time)
 {
-	size_t depth = c->depth;
-
-	while (depth > 0 && strcmp(c->stack[depth - 1].function->name, "__schedule") != 0)
-		depth--;
-	return depth;
+	return event_times_add_timestamp(&c->times, c->counts.instructions, time);
 }
 
-/*
- * Handles trace that the kernel has stopped at a switch to another thread, and starts at the switch back: leaves the
- * frames above the function that switches, SWITCHED is next; gap if that function is not open.
- */
-static int on_switch(struct calls *c)
+/* A trace unit that starts may emit the time of that before the trace-on, which says where the thread paused. */
+static int on_timestamp(struct calls *c, const struct element *e)
 {
-	size_t depth = find_switch(c);
-	int rc = depth ? 0 : calls_gap(c, GAP_PAUSED);
+	if (e->time_unknown)
+		return 0;
+	if (describes_call(c))
+		return on_call_time(c, e->value);
+	if (!calls_may_switch(c))
+		return add_timestamp(c, e->value);
+	c->stamped = c->arrival;
+	c->stamp = e->value;
+	c->arrival = ARRIVE_STAMPED;
+	return 0;
+}
 
-	while (rc == 0 && c->depth > depth)
-		rc = calls_pop(c, LEAVE_RETURN);
-	if (rc < 0 || !depth)
-		return rc;
-	c->arrival = ARRIVE_SWITCHED;
-	rc = event_times_add_place(&c->times, c->counts.instructions);
-	event_times_add_wait(&c->times);
-	return rc;
+/* Handles the timestamp that waits for what follows, which is e or the end. */
+static int after_timestamp(struct calls *c, const struct element *e)
+{
+	uint64_t stamp = c->stamp;
+
+	c->arrival = c->stamped;
+	if (e && e->kind == ELEM_TRACE_ON && e->reason != REASON_OVERFLOW)
+		return 0;
+	c->stamp = 0;
+	return add_timestamp(c, stamp);
 }
 
 static int on_trace_on(struct calls *c, const struct element *e)
@@ -493,7 +493,7 @@ static int on_trace_on(struct calls *c, const struct element *e)
 	if (c->arrival == ARRIVE_INTERRUPTED)
 		return 0;
 	if (c->depth && c->address >> 63 && c->arrival != ARRIVE_SEGMENT && c->arrival != ARRIVE_RESUME)
-		return on_switch(c);
+		return calls_switch(c);
 	/*
 	 * After an exception tracing stops while the kernel runs, which is not a gap. The emulated trace unit ends each
 	 * exception with a return, unless tracing was stopped before that.
@@ -551,6 +551,8 @@ static int on_other(struct calls *c, const struct element *e)
 		return on_trace_on(c, e);
 	case ELEM_NO_SYNC:
 		return on_no_sync(c, e);
+	case ELEM_CONTEXT:
+		return calls_context(c, e);
 	case ELEM_TIMESTAMP:
 		return on_timestamp(c, e);
 	case ELEM_EVENT:
@@ -573,7 +575,9 @@ int calls_element(void *user, const struct element *e)
 		end_range(c, e);
 		rc = 0;
 	} else if (rc == 0) {
-		rc = e->kind == ELEM_RANGE ? on_range(c, e) : on_other(c, e);
+		rc = c->arrival == ARRIVE_STAMPED ? after_timestamp(c, e) : 0;
+		if (rc == 0)
+			rc = e->kind == ELEM_RANGE ? on_range(c, e) : on_other(c, e);
 	}
 	if (e->has_cycles && !e->cycles_repeated)
 		event_times_add_cycles(&c->times, e->cycles);
@@ -640,7 +644,9 @@ int calls_end(struct calls *c, uint64_t end)
 	int rc;
 
 	c->uncertain_below = 0;
-	rc = describes_call(c) && c->call_stamps == 1 ? end_in_call(c) : 0;
+	rc = c->arrival == ARRIVE_STAMPED ? after_timestamp(c, NULL) : 0;
+	if (rc == 0 && describes_call(c) && c->call_stamps == 1)
+		rc = end_in_call(c);
 	if (rc == 0)
 		rc = calls_pop_all(c, LEAVE_END);
 	c->arrival = ARRIVE_SEGMENT;

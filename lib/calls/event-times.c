@@ -254,17 +254,23 @@ static int emit_pauses(struct event_times *s, uint64_t until, uint64_t bound)
 {
 	struct calls_pause list[PAUSES_MAX];
 	size_t n = 0, first;
+	uint64_t from = s->time, ends = s->paused_until;
 	int rc = 0;
 
 	/* Cycle counts are not divided. */
 	if (!s->find_pause || !s->n_places || s->cycles || s->counted)
 		return 0;
-	for (uint64_t from = s->time;
-	     n < PAUSES_MAX && from < until && s->find_pause(s->pause_user, from, until, &list[n]); n++) {
-		list[n].from = MAX(list[n].from, from);
-		list[n].to = MIN(list[n].to, until);
-		from = list[n].to;
+	while (n < PAUSES_MAX && from < until && s->find_pause(s->pause_user, from, until, &list[n])) {
+		struct calls_pause *p = &list[n];
+
+		/* The kernel records the end of a pause some time after the thread runs again. */
+		n += !s->kernel_traced || p->to > ends;
+		ends = MAX(ends, p->to);
+		p->from = MAX(p->from, from);
+		p->to = MIN(p->to, until);
+		from = p->to;
 	}
+	s->paused_until = ends;
 	first = s->n_places - MIN(n, s->n_places);
 	for (size_t i = first, used = n - (s->n_places - first); rc == 0 && i < s->n_places; i++, used++) {
 		struct pause_place p = s->places[i];

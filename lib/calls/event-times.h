@@ -64,9 +64,11 @@ struct event_times {
 	void *pause_user;
 	struct pause_place *places; /* of the interval */
 	size_t n_places, cap_places;
-	bool exact;   /* an instruction takes 1 ns */
-	bool started; /* a time is known */
-	bool guessed; /* times were guessed since the last timestamp */
+	uint64_t paused_until; /* end of the last pause that was emitted; not cut where its interval ends */
+	bool kernel_traced;    /* the thread pauses where the kernel switches to another one */
+	bool exact;            /* an instruction takes 1 ns */
+	bool started;          /* a time is known */
+	bool guessed;          /* times were guessed since the last timestamp */
 };
 
 /* Adds n cycles, counted since the last call. They end at the next event added. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The regions of what has no code in the trace: system calls, and time in which the thread did not run. */
+/* The regions of what has no code in the trace: system calls, and time in which the thread did not run. Where that is
+ * in the trace of the kernel. */
+#include <string.h>
+
 #include "lib/calls/calls-private.h"
 #include "lib/code/syscalls.h"
 
@@ -21,4 +24,58 @@ const struct region *calls_syscall_region(int64_t number)
 	bool known = number >= 0 && (size_t)number < ELEMENTS(syscalls) && syscalls[number].name;
 
 	return known ? &syscalls[number] : &unnamed;
+}
+
+/* Returns the number of frames up to the function in which the kernel switches to another thread; 0: it is not open. */
+static size_t find_switch(const struct calls *c)
+{
+	size_t depth = c->depth;
+
+	while (depth > 0 && strcmp(c->stack[depth - 1].function->name, "__schedule") != 0)
+		depth--;
+	return depth;
+}
+
+bool calls_may_switch(const struct calls *c)
+{
+	bool goes_on = c->arrival == ARRIVE_FLOW || c->arrival == ARRIVE_JUMP || c->arrival == ARRIVE_CALL ||
+		       c->arrival == ARRIVE_RETURN;
+
+	return c->times.find_pause && goes_on && c->depth && c->address >> 63 && find_switch(c);
+}
+
+/* Notes that the thread pauses here. */
+static int add_switch(struct calls *c)
+{
+	int rc = event_times_add_place(&c->times, c->counts.instructions);
+
+	event_times_add_wait(&c->times);
+	return rc;
+}
+
+int calls_context(struct calls *c, const struct element *e)
+{
+	if (e->context.level < 1 || e->context.level > 3)
+		return 0;
+	if (!c->times.kernel_traced)
+		c->times.n_places = 0;
+	c->times.kernel_traced = true;
+	return calls_may_switch(c) ? add_switch(c) : 0;
+}
+
+int calls_switch(struct calls *c)
+{
+	size_t depth = find_switch(c);
+	int rc = depth ? 0 : calls_gap(c, GAP_PAUSED);
+
+	while (rc == 0 && c->depth > depth)
+		rc = calls_pop(c, LEAVE_RETURN);
+	if (rc < 0 || !depth)
+		return rc;
+	c->arrival = ARRIVE_SWITCHED;
+	rc = add_switch(c);
+	if (rc == 0 && c->stamp)
+		rc = event_times_add_timestamp(&c->times, c->counts.instructions, c->stamp);
+	c->stamp = 0;
+	return rc;
 }

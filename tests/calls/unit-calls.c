@@ -1076,6 +1076,74 @@ static void test_pauses(void)
 	CHECK_EQ(times[12], 8000);
 }
 
+static void context(uint8_t level)
+{
+	element((struct element){ .kind = ELEM_CONTEXT, .context = { .level = level, .bits = 64 } });
+}
+
+/* The thread is preempted in a system call, and the kernel is traced. Its record of the end of that comes late. */
+static void run_with_switch(bool shared)
+{
+	calls_set_pauses(calls, find_pause, NULL);
+	timestamp(1000);
+	run(MAIN, 1);
+	taken(SYSCALL, MAIN + 4);
+	context(1);
+	enter_kernel();
+	bl(WORK + 4);
+	bl(SCHEDULE);
+	bl(SWITCH_OUT);
+	run(SWITCH_IN, 2);
+	timestamp(1160);
+	run(SWITCH_IN + 8, 2);
+	if (!shared) {
+		timestamp(1870);
+		element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
+	}
+	context(1);
+	timestamp(1880);
+	run(SWITCH_IN + 8, 1);
+	ret(SWITCH_IN + 12);
+	if (shared)
+		ret(SWITCH_OUT + 4);
+	ret(SCHEDULE + (shared ? 4 : 8));
+	run(WORK + 8, 1);
+	leave_kernel();
+	context(0);
+	run(MAIN + 4, 1);
+	taken(FAULT, MAIN + 8);
+	context(1);
+	enter_kernel();
+	run(WORK + 4, 2);
+	leave_kernel();
+	timestamp(1950);
+	run(MAIN + 8, 1);
+}
+
+static void test_pauses_in_kernel(void)
+{
+	begin();
+	run_with_switch(false);
+	end(2000,
+	    "segment inferred:main( syscall( kernel:vectors( tail:entry( work( __schedule( switch_out( switch_in( ) ) "
+	    "preempted( ) ) ) ) ) ) kernel:vectors( tail:entry( work( ) ) ) )end");
+	begin();
+	run_with_switch(true);
+	end(2000,
+	    "segment inferred:main( syscall( kernel:vectors( tail:entry( work( __schedule( switch_out( switch_in( "
+	    "preempted( ) ) ) ) ) ) ) ) kernel:vectors( tail:entry( work( ) ) ) )end");
+	begin_times();
+	run_with_switch(false);
+	end(2000, "");
+	CHECK_EQ(times[11], 1160);
+	CHECK_EQ(times[12], 1870);
+	begin_times();
+	run_with_switch(true);
+	end(2000, "");
+	CHECK_EQ(times[9], 1160);
+	CHECK_EQ(times[10], 1880);
+}
+
 /* A loop of an inlined function, whose head is where calls of it begin, with or without interrupts at the head. */
 static void loop_in_inlined(const char *want, int interrupts, bool traced)
 {
@@ -1268,6 +1336,7 @@ static void test_all(void)
 	test_guess_ahead();
 	test_regions();
 	test_pauses();
+	test_pauses_in_kernel();
 	test_loop_in_inlined();
 	test_pause_in_inlined();
 	test_pause_before_guess();

@@ -9,7 +9,7 @@ RIG_TESTS = tests/rig/kernel-exact.rig tests/rig/triggers.rig tests/rig/options.
 	tests/rig/unload.rig tests/rig/settings.rig tests/rig/perf-script.rig
 RIG_HOSTS = tests/rig/line.host tests/rig/perf-script.host tests/rig/jit.host tests/rig/four.host tests/rig/search.host \
 	tests/rig/loss.host tests/rig/pauses.host tests/rig/counters.host tests/rig/machine.host tests/rig/fill.host tests/rig/stream.host tests/rig/keep.host tests/rig/container.host \
-	tests/rig/kernel-exact.host tests/rig/variants.host tests/rig/tail.host
+	tests/rig/kernel-exact.host tests/rig/variants.host tests/rig/tail.host tests/rig/exact.host tests/rig/filters.host
 RIG_LOG_DRIVER = $(LOG_DRIVER)
 RIG_LOG_COMPILER = $(top_srcdir)/tests/rig/rig
 AM_RIG_LOG_FLAGS = test
