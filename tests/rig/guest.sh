@@ -112,19 +112,18 @@ no_warning() { [ -z "$(warned)" ] || { warned | note; return 1; }; }
 
 finish() { exit "$failed"; }
 
-# csightd's decoders wait: what they run would be traced on a shared sink, too, and logged. A server may start a job while
-# pkill looks for it, but none once it is stopped, so the second pkill finds the rest.
+# csightd's decoders wait: what they run would be traced on a shared sink, too, and logged. All of them, also those that
+# csightd has started later, or again, since systemd ends one that does not answer.
 decoders() { # STOP|CONT|KILL
-  pkill -"$1" -u csight csight-decode
-  pkill -"$1" -u csight csight-decode
+  local slice='system-csight\x2ddecode.slice'
+  local group=/sys/fs/cgroup/system.slice/$slice
+  systemctl start "$slice"
+  case $1 in
+    STOP) echo 1 >"$group/cgroup.freeze" ;;
+    CONT) echo 0 >"$group/cgroup.freeze" ;;
+    KILL) echo 1 >"$group/cgroup.kill" ;;
+  esac
 }
-
-# The decoders of the csightd that runs: those of the one before may not yet have ended. systemd starts them when csightd
-# connects to it.
-new_decoders() {
-  pgrep -u csight csight-decode | grep -qxFf <(cat /sys/fs/cgroup/system.slice/*/csight-decode@*-"$(daemon)"-*/cgroup.procs)
-}
-stop_decoders() { until_true new_decoders && decoders STOP; }
 
 fresh() { # COMMAND...: csightd anew, without snapshots and with decoders that wait; between, the command
   decoders CONT
@@ -132,7 +131,7 @@ fresh() { # COMMAND...: csightd anew, without snapshots and with decoders that w
   rm -rf /var/lib/csight/spool/*
   "$@"
   systemctl start csightd
-  stop_decoders || note <<<'no decoder to stop'
+  decoders STOP
 }
 
 trace_units() { # trbe|etr|etf|etb: trace hardware with these sinks alone, and a csightd that knows it
