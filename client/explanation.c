@@ -505,6 +505,7 @@ int explanation_find_waker(struct explanation *e)
 	const struct call_tree_wait *longest = &e->tree->longest_wait;
 	struct wait_interval wait = { longest->from, longest->to, longest->thread, 0 };
 	const struct explained_line *line = NULL;
+	uint32_t at = longest->node;
 	int rc;
 
 	for (size_t i = 0; i < e->n && !line; i++)
@@ -512,7 +513,12 @@ int explanation_find_waker(struct explanation *e)
 			line = &e->lines[i];
 	if (!longest->to || !line)
 		return 0;
-	wait.syscall = node_of(e, longest->node)->function;
+	/* Where the kernel is traced, the thread waits in its functions. */
+	while (at != CALL_TREE_NONE && explanation_function(e, at)->kind != REGION_SYSCALL)
+		at = node_of(e, at)->parent;
+	if (at == CALL_TREE_NONE)
+		return 0;
+	wait.syscall = node_of(e, at)->function;
 	rc = waker_find(e->tree->list->store, e->is_library, &wait, &e->waker);
 	if (rc == 0)
 		e->woken = line;

@@ -158,6 +158,9 @@ const struct region *calls_syscall_region(int64_t number);
 /* Returns true if the kernel is traced and may switch to another thread here, and it is of interest when. */
 bool calls_may_switch(const struct calls *c);
 
+/* Notes that it does. */
+int calls_add_switch(struct calls *c);
+
 /* Handles a context. On a shared sink, that of the thread comes again where the trace of others ends. */
 int calls_context(struct calls *c, const struct element *e);
 

@@ -323,17 +323,17 @@ static bool may_be_left_out(const struct calls *c, const struct element *e)
 	return c->filtered && branched && e->exception.has_ret && !e->exception.syscall && !(e->exception.ret >> 63);
 }
 
+static int add_exception_place(struct calls *c)
+{
+	return c->times.has_switches ? 0 : event_times_add_place(&c->times, c->counts.instructions);
+}
+
 static int interrupt_branch(struct calls *c, uint64_t target)
 {
 	c->branched = c->arrival;
 	c->branch_target = target;
 	c->arrival = ARRIVE_INTERRUPTED;
-	return event_times_add_place(&c->times, c->counts.instructions);
-}
-
-static int add_exception_place(struct calls *c)
-{
-	return c->times.kernel_traced ? 0 : event_times_add_place(&c->times, c->counts.instructions);
+	return add_exception_place(c);
 }
 
 static int on_exception(struct calls *c, const struct element *e)
@@ -376,7 +376,7 @@ static int on_exception(struct calls *c, const struct element *e)
 			(struct calls_frame){ .function = calls_syscall_region(find_number(c)) });
 	if (rc == 0)
 		rc = add_exception_place(c);
-	if (!c->emulated && !c->times.kernel_traced)
+	if (!c->emulated && !c->times.has_switches)
 		event_times_add_wait(&c->times);
 	return rc;
 }
@@ -468,6 +468,7 @@ static int on_timestamp(struct calls *c, const struct element *e)
 		return on_call_time(c, e->value);
 	if (!calls_may_switch(c))
 		return add_timestamp(c, e->value);
+	event_times_set_switches(&c->times);
 	c->stamped = c->arrival;
 	c->stamp = e->value;
 	c->arrival = ARRIVE_STAMPED;
@@ -647,6 +648,8 @@ int calls_end(struct calls *c, uint64_t end)
 	rc = c->arrival == ARRIVE_STAMPED ? after_timestamp(c, NULL) : 0;
 	if (rc == 0 && describes_call(c) && c->call_stamps == 1)
 		rc = end_in_call(c);
+	if (rc == 0 && calls_may_switch(c))
+		rc = calls_add_switch(c);
 	if (rc == 0)
 		rc = calls_pop_all(c, LEAVE_END);
 	c->arrival = ARRIVE_SEGMENT;

@@ -249,39 +249,57 @@ static int emit_pause(struct event_times *s, struct pause_place *p, const struct
 	return rc;
 }
 
-/* Emits the pauses of the interval that ends at `until`, each in a place, up to those. The last places are used. */
-static int emit_pauses(struct event_times *s, uint64_t until, uint64_t bound)
+/*
+ * Finds the pauses of the interval that ends at `until`, cut to it. last: nothing follows. The kernel records a switch
+ * before the trace stops, and the end of a pause after it starts again. A time nearer to the record of the switch was
+ * taken before the stop: the pause is to come. What is left of a pause behind its place is none.
+ */
+static size_t find_pauses(struct event_times *s, uint64_t until, bool last, struct calls_pause list[PAUSES_MAX])
+{
+	uint64_t from = s->time, ends = s->paused_until;
+	size_t n = 0;
+
+	while (n < PAUSES_MAX && from < until && s->find_pause(s->pause_user, from, until, &list[n])) {
+		struct calls_pause *p = &list[n];
+
+		p->from = MAX(p->from, from);
+		if (s->has_switches && !last && p->to > until && p->to - until > until - p->from)
+			break;
+		n += !s->has_switches || p->to > ends;
+		ends = MAX(ends, p->to);
+		p->to = MIN(p->to, until);
+		from = p->to;
+	}
+	s->paused_until = ends;
+	return n;
+}
+
+/* Emits the pauses of the interval that ends at `until`, in the last places; more than there are are in the first one.
+ */
+static int emit_pauses(struct event_times *s, uint64_t until, uint64_t bound, bool last)
 {
 	struct calls_pause list[PAUSES_MAX];
-	size_t n = 0, first;
-	uint64_t from = s->time, ends = s->paused_until;
+	size_t n;
 	int rc = 0;
 
 	/* Cycle counts are not divided. */
 	if (!s->find_pause || !s->n_places || s->cycles || s->counted)
 		return 0;
-	while (n < PAUSES_MAX && from < until && s->find_pause(s->pause_user, from, until, &list[n])) {
-		struct calls_pause *p = &list[n];
-
-		/* The kernel records the end of a pause some time after the thread runs again. */
-		n += !s->kernel_traced || p->to > ends;
-		ends = MAX(ends, p->to);
-		p->from = MAX(p->from, from);
-		p->to = MIN(p->to, until);
-		from = p->to;
-	}
-	s->paused_until = ends;
-	first = s->n_places - MIN(n, s->n_places);
-	for (size_t i = first, used = n - (s->n_places - first); rc == 0 && i < s->n_places; i++, used++) {
+	n = find_pauses(s, until, last, list);
+	for (size_t used = 0; rc == 0 && used < n; used++) {
+		size_t i = s->n_places - MIN(n - used, s->n_places);
 		struct pause_place p = s->places[i];
 
 		rc = emit_pause(s, &p, &list[used], bound);
-		s->places[i].n = 0;
+		s->places[i].n = s->places[i].waits = 0;
 		for (size_t k = i + 1; k < s->n_places; k++) {
 			s->places[k].n -= MIN(p.n, s->places[k].n);
 			s->places[k].waits -= p.waits;
 		}
 	}
+	/* The kernel switches there once. */
+	if (s->has_switches && n)
+		s->n_places = 0;
 	return rc;
 }
 
@@ -310,6 +328,13 @@ int event_times_add_place(struct event_times *s, uint64_t pos)
 	if (rc == 0)
 		s->places[s->n_places++] = (struct pause_place){ pos, s->n, s->waits };
 	return rc;
+}
+
+void event_times_set_switches(struct event_times *s)
+{
+	if (!s->has_switches)
+		s->n_places = 0;
+	s->has_switches = true;
 }
 
 /* Updates a running average of the pace by a sample: n instructions or cycles took length ns. */
@@ -401,7 +426,7 @@ int event_times_add_timestamp(struct event_times *s, uint64_t pos, uint64_t time
 				learn_pace(&s->cycle_pace, s->cycles, time - MIN(time, s->time));
 		}
 	}
-	rc = s->started && s->stamp ? emit_pauses(s, time, bound) : 0;
+	rc = s->started && s->stamp ? emit_pauses(s, time, bound, false) : 0;
 	end_places(s, pos);
 	if (rc == 0)
 		rc = emit_pending(s, pos, time, bound);
@@ -417,7 +442,7 @@ int event_times_end(struct event_times *s, uint64_t pos, uint64_t end)
 	if (end && !s->started)
 		s->time = end - MIN(run, end);
 	if (end && end >= s->time && s->started && s->stamp) {
-		int rc = emit_pauses(s, end, end - s->stamp);
+		int rc = emit_pauses(s, end, end - s->stamp, true);
 
 		if (rc < 0)
 			return rc;

@@ -64,8 +64,8 @@ struct event_times {
 	void *pause_user;
 	struct pause_place *places; /* of the interval */
 	size_t n_places, cap_places;
-	uint64_t paused_until; /* end of the last pause that was emitted; not cut where its interval ends */
-	bool kernel_traced;    /* the thread pauses where the kernel switches to another one */
+	uint64_t paused_until; /* latest end of a pause so far, in whole */
+	bool has_switches;     /* the trace contains the kernel: places are where that switches to another thread */
 	bool exact;            /* an instruction takes 1 ns */
 	bool started;          /* a time is known */
 	bool guessed;          /* times were guessed since the last timestamp */
@@ -79,6 +79,9 @@ void event_times_add_wait(struct event_times *s);
 
 /* Notes that the thread may have paused here. */
 int event_times_add_place(struct event_times *s, uint64_t pos);
+
+/* The kernel is traced, up to where it switches to another thread: a pause is nowhere else. */
+void event_times_set_switches(struct event_times *s);
 int event_times_add_timestamp(struct event_times *s, uint64_t pos, uint64_t time);
 
 /* Emits all pending events; end 0: unknown. */

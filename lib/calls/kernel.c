@@ -8,6 +8,8 @@
 
 #define KERNEL "[kernel]"
 
+enum { SWITCH_DEPTH = 256 }; /* of calls that the kernel makes in the function that switches to another thread */
+
 const struct region calls_waiting = { .kind = REGION_WAITING, .name = "waiting", .image = KERNEL };
 const struct region calls_preempted = { .kind = REGION_PREEMPTED, .name = "preempted", .image = KERNEL };
 
@@ -26,14 +28,23 @@ const struct region *calls_syscall_region(int64_t number)
 	return known ? &syscalls[number] : &unnamed;
 }
 
+static bool is_of_program(const struct calls_frame *f)
+{
+	return f->function->start && !(f->function->start >> 63);
+}
+
 /* Returns the number of frames up to the function in which the kernel switches to another thread; 0: it is not open. */
 static size_t find_switch(const struct calls *c)
 {
-	size_t depth = c->depth;
+	for (size_t i = 0; i < MIN((size_t)SWITCH_DEPTH, c->depth); i++) {
+		const struct calls_frame *f = &c->stack[c->depth - 1 - i];
 
-	while (depth > 0 && strcmp(c->stack[depth - 1].function->name, "__schedule") != 0)
-		depth--;
-	return depth;
+		if (is_of_program(f))
+			break;
+		if (strcmp(f->function->name, "__schedule") == 0)
+			return c->depth - i;
+	}
+	return 0;
 }
 
 bool calls_may_switch(const struct calls *c)
@@ -44,23 +55,21 @@ bool calls_may_switch(const struct calls *c)
 	return c->times.find_pause && goes_on && c->depth && c->address >> 63 && find_switch(c);
 }
 
-/* Notes that the thread pauses here. */
-static int add_switch(struct calls *c)
+int calls_add_switch(struct calls *c)
 {
-	int rc = event_times_add_place(&c->times, c->counts.instructions);
+	int rc;
 
+	event_times_set_switches(&c->times);
+	rc = event_times_add_place(&c->times, c->counts.instructions);
 	event_times_add_wait(&c->times);
 	return rc;
 }
 
 int calls_context(struct calls *c, const struct element *e)
 {
-	if (e->context.level < 1 || e->context.level > 3)
-		return 0;
-	if (!c->times.kernel_traced)
-		c->times.n_places = 0;
-	c->times.kernel_traced = true;
-	return calls_may_switch(c) ? add_switch(c) : 0;
+	bool in_kernel = e->context.level >= 1 && e->context.level <= 3;
+
+	return in_kernel && calls_may_switch(c) ? calls_add_switch(c) : 0;
 }
 
 int calls_switch(struct calls *c)
@@ -73,7 +82,7 @@ int calls_switch(struct calls *c)
 	if (rc < 0 || !depth)
 		return rc;
 	c->arrival = ARRIVE_SWITCHED;
-	rc = add_switch(c);
+	rc = calls_add_switch(c);
 	if (rc == 0 && c->stamp)
 		rc = event_times_add_timestamp(&c->times, c->counts.instructions, c->stamp);
 	c->stamp = 0;

@@ -1081,27 +1081,26 @@ static void context(uint8_t level)
 	element((struct element){ .kind = ELEM_CONTEXT, .context = { .level = level, .bits = 64 } });
 }
 
-/* The thread is preempted in a system call, and the kernel is traced. Its record of the end of that comes late. */
-static void run_with_switch(bool shared)
+/* A system call, up to where the kernel switches to another thread. */
+static void into_switch(uint64_t from)
 {
-	calls_set_pauses(calls, find_pause, NULL);
-	timestamp(1000);
-	run(MAIN, 1);
-	taken(SYSCALL, MAIN + 4);
+	taken(SYSCALL, from);
 	context(1);
 	enter_kernel();
 	bl(WORK + 4);
 	bl(SCHEDULE);
 	bl(SWITCH_OUT);
 	run(SWITCH_IN, 2);
-	timestamp(1160);
-	run(SWITCH_IN + 8, 2);
-	if (!shared) {
-		timestamp(1870);
-		element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
-	}
+}
+
+static void stop_and_start(void)
+{
+	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
 	context(1);
-	timestamp(1880);
+}
+
+static void out_of_switch(bool shared, uint64_t to)
+{
 	run(SWITCH_IN + 8, 1);
 	ret(SWITCH_IN + 12);
 	if (shared)
@@ -1110,7 +1109,42 @@ static void run_with_switch(bool shared)
 	run(WORK + 8, 1);
 	leave_kernel();
 	context(0);
-	run(MAIN + 4, 1);
+	run(to, 1);
+}
+
+static void begin_pauses(bool has_times)
+{
+	if (has_times)
+		begin_times();
+	else
+		begin();
+	calls_set_pauses(calls, find_pause, NULL);
+	timestamp(1000);
+	run(MAIN, 1);
+}
+
+#define IN_SWITCH "kernel:vectors( tail:entry( work( __schedule( switch_out( switch_in( "
+#define IN_FAULT "kernel:vectors( tail:entry( work( ) ) ) "
+#define STOPPED IN_SWITCH ") ) preempted( ) ) ) ) ) "
+#define SHARED IN_SWITCH "preempted( ) ) ) ) ) ) ) "
+
+/*
+ * The thread is preempted in a system call, and the kernel is traced. Its record of the end of that comes late. The
+ * trace unit emits the time before the trace-on, or after it.
+ */
+static void run_with_switch(bool shared, bool before)
+{
+	into_switch(MAIN + 4);
+	timestamp(1160);
+	run(SWITCH_IN + 8, 2);
+	if (before)
+		timestamp(1870);
+	if (shared)
+		context(1);
+	else
+		stop_and_start();
+	timestamp(1880);
+	out_of_switch(shared, MAIN + 4);
 	taken(FAULT, MAIN + 8);
 	context(1);
 	enter_kernel();
@@ -1122,26 +1156,129 @@ static void run_with_switch(bool shared)
 
 static void test_pauses_in_kernel(void)
 {
-	begin();
-	run_with_switch(false);
-	end(2000,
-	    "segment inferred:main( syscall( kernel:vectors( tail:entry( work( __schedule( switch_out( switch_in( ) ) "
-	    "preempted( ) ) ) ) ) ) kernel:vectors( tail:entry( work( ) ) ) )end");
-	begin();
-	run_with_switch(true);
-	end(2000,
-	    "segment inferred:main( syscall( kernel:vectors( tail:entry( work( __schedule( switch_out( switch_in( "
-	    "preempted( ) ) ) ) ) ) ) ) kernel:vectors( tail:entry( work( ) ) ) )end");
-	begin_times();
-	run_with_switch(false);
-	end(2000, "");
-	CHECK_EQ(times[11], 1160);
-	CHECK_EQ(times[12], 1870);
-	begin_times();
-	run_with_switch(true);
+	begin_pauses(false);
+	run_with_switch(false, true);
+	end(2000, "segment inferred:main( syscall( " STOPPED ") " IN_FAULT ")end");
+	begin_pauses(false);
+	run_with_switch(true, false);
+	end(2000, "segment inferred:main( syscall( " SHARED ") " IN_FAULT ")end");
+	for (int before = 0; before < 2; before++) {
+		begin_pauses(true);
+		run_with_switch(false, before);
+		end(2000, "");
+		CHECK_EQ(times[11], 1160);
+		CHECK_EQ(times[12], before ? 1870 : 1880);
+	}
+	begin_pauses(true);
+	run_with_switch(true, false);
 	end(2000, "");
 	CHECK_EQ(times[9], 1160);
 	CHECK_EQ(times[10], 1880);
+}
+
+/* A time that the trace unit emits between the kernel's record of a switch and its stop. */
+static void run_with_late_stop(bool shared)
+{
+	into_switch(MAIN + 4);
+	timestamp(1160);
+	if (shared)
+		context(1);
+	else
+		stop_and_start();
+	if (!shared)
+		timestamp(1880);
+	out_of_switch(shared, MAIN + 4);
+	into_switch(MAIN + 8);
+	timestamp(2210);
+	if (shared)
+		context(1);
+	else
+		stop_and_start();
+	timestamp(2690);
+	out_of_switch(shared, MAIN + 8);
+	timestamp(2800);
+}
+
+static void test_late_stop(void)
+{
+	begin_pauses(false);
+	run_with_late_stop(false);
+	end(2900, "segment inferred:main( syscall( " STOPPED ") syscall( " IN_SWITCH ") ) waiting( ) ) ) ) ) ) )end");
+	begin_pauses(false);
+	run_with_late_stop(true);
+	end(2900, "segment inferred:main( syscall( " SHARED ") syscall( " IN_SWITCH "waiting( ) ) ) ) ) ) ) ) )end");
+	begin_pauses(true);
+	run_with_late_stop(false);
+	end(2900, "");
+	CHECK_EQ(times[11], 1160);
+	CHECK_EQ(times[12], 1880);
+	CHECK_EQ(times[27], 2210);
+	CHECK_EQ(times[28], 2690);
+}
+
+/* The thread waits until the end of the trace. */
+static void test_wait_at_end(void)
+{
+	for (int first = 0; first < 2; first++) {
+		begin_pauses(false);
+		if (first)
+			run_with_switch(false, true);
+		into_switch(MAIN + 12);
+		timestamp(3010);
+		run(SWITCH_IN + 8, 1);
+		end(4000, first ? "segment inferred:main( syscall( " STOPPED ") " IN_FAULT "syscall( " IN_SWITCH
+				  "waiting( ) )end )end )end )end )end )end )end )end"
+				: "segment inferred:main( syscall( " IN_SWITCH
+				  "waiting( ) )end )end )end )end )end )end )end )end");
+	}
+}
+
+/* A pause without a place of its own is not where the one before was. */
+static void test_pause_elsewhere(void)
+{
+	begin_pauses(false);
+	into_switch(MAIN + 4);
+	stop_and_start();
+	timestamp(1880);
+	out_of_switch(false, MAIN + 4);
+	timestamp(2800);
+	end(2900, "segment inferred:main( syscall( " STOPPED ") )end");
+}
+
+/* The kernel's code is unknown: pauses are in system calls. */
+static void test_pause_without_kernel(void)
+{
+	begin_pauses(false);
+	taken(SYSCALL, MAIN + 4);
+	context(1);
+	element((struct element){ .kind = ELEM_NO_IMAGE, .address = VECTOR });
+	context(0);
+	run(MAIN + 4, 1);
+	timestamp(1950);
+	run(MAIN + 8, 1);
+	end(2000, "segment inferred:main( syscall( preempted( ) )gap )gap gap:no code segment inferred:main( )end");
+}
+
+/* The thread is switched away twice in one system call, and before it in an interrupt. */
+static void test_pauses_in_one_place(void)
+{
+	begin_pauses(false);
+	exception(SYSCALL, MAIN + 4);
+	timestamp(2750);
+	run(MAIN + 4, 1);
+	end(2800, "segment inferred:main( syscall( preempted( ) waiting( ) ) )end");
+	begin_pauses(true);
+	exception(FAULT, MAIN + 4);
+	run(MAIN + 4, 1);
+	exception(SYSCALL, MAIN + 8);
+	run(MAIN + 8, 1);
+	end(8000, "");
+	CHECK_EQ(times[2], 1150);
+	CHECK_EQ(times[3], 1900);
+	CHECK_EQ(times[4], 2200);
+	CHECK_EQ(times[5], 2700);
+	CHECK_EQ(times[7], 3000);
+	CHECK_EQ(times[8], 8000);
 }
 
 /* A loop of an inlined function, whose head is where calls of it begin, with or without interrupts at the head. */
@@ -1337,6 +1474,11 @@ static void test_all(void)
 	test_regions();
 	test_pauses();
 	test_pauses_in_kernel();
+	test_pauses_in_one_place();
+	test_late_stop();
+	test_wait_at_end();
+	test_pause_elsewhere();
+	test_pause_without_kernel();
 	test_loop_in_inlined();
 	test_pause_in_inlined();
 	test_pause_before_guess();
