@@ -35,8 +35,11 @@ static inline int arrival_call(struct calls *c, uint64_t addr)
 /* Returns true if the function on top had set the stack pointer to another value when it branched here. */
 static inline bool arrival_changed_stack(struct calls *c)
 {
-	return (calls_top(c)->function->stack_use & UNWIND_SETS_STACK) && c->has_successor &&
-	       region_moves_stack(calls_top(c)->function, c->successor - INSTRUCTION_SIZE);
+	const struct region *top = calls_top(c)->function;
+
+	/* Of the kernel's stacks, a thread has one. */
+	return (top->stack_use & UNWIND_SETS_STACK) && !(top->start >> 63) && c->has_successor &&
+	       region_moves_stack(top, c->successor - INSTRUCTION_SIZE);
 }
 
 /* The frame on top is not of the function that control is in, but should be: replaces it as CALL_ODD. */

@@ -143,10 +143,13 @@ struct calls {
 	bool system_call, exception_return; /* ARRIVE_RESUME: what it comes back from */
 };
 
-/* Returns true if the function of the frame, or one that it replaced, saves the stack pointer. */
+/*
+ * Returns true if the function of the frame, or one that it replaced, saves the stack pointer. The kernel's does so to
+ * switch to another thread.
+ */
 static inline bool calls_frame_saves(const struct calls_frame *f)
 {
-	return f->saved || (f->function->stack_use & UNWIND_SAVES_STACK);
+	return f->saved || (f->function->stack_use & UNWIND_SAVES_STACK && !(f->function->start >> 63));
 }
 
 /* kernel.c. */

@@ -31,6 +31,14 @@ struct pieces {
 	size_t n, capacity;
 };
 
+/* Returns true for the name of a place where a linker script begins or ends something, as __sched_text_start. */
+static inline bool symbols_is_mark(const char *name)
+{
+	const char *last = strrchr(name, '_');
+
+	return strcmp(last, "_start") == 0 || strcmp(last, "_end") == 0 || strcmp(last, "_begin") == 0;
+}
+
 /*
  * Of several symbols at one address, the one with the lowest rank names it: the name that the author of the code is
  * most likely to know.
@@ -39,7 +47,9 @@ static inline uint8_t symbols_name_rank(bool global, bool weak, const char *name
 {
 	uint8_t rank = global ? 0 : weak ? 1 : 2;
 
-	return name[0] != '_' ? rank : (uint8_t)(rank + (name[1] == '_' ? 6 : 3));
+	if (name[0] != '_')
+		return rank;
+	return (uint8_t)(rank + (name[1] != '_' ? 3 : symbols_is_mark(name) ? 9 : 6));
 }
 
 int symbols_pieces_add(struct pieces *p, const struct piece *piece);

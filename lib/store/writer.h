@@ -43,7 +43,7 @@ struct writer_frame {
 /* State of a function in one thread's stack, so that the totals count the time of recursive calls once. */
 struct writer_use {
 	uint32_t active;
-	uint32_t cut;        /* calls that a gap ended: the next ones that began before their segment are these */
+	uint32_t cut;        /* how many of the thread's cut_calls are of it */
 	uint32_t last_block; /* number of the last block that has a leave of it, from 1 on */
 	uint32_t segment;    /* the segment that ns and instructions belong to */
 	bool called;         /* inlined: the last call, of which more pieces may follow, is not in the totals yet */
@@ -101,6 +101,12 @@ struct writer_thread {
 	size_t depth, cap_stack;
 	struct writer_use *uses;
 	size_t n_uses;
+	/* Functions of the calls that gaps ended, as they were in the stack, but those that are known to be over. */
+	uint32_t *cut_calls;
+	size_t n_cut_calls, cap_cut_calls, cut_base; /* cut_base: of the last gap */
+	size_t joined,
+	    joined_first; /* one plus the number of the one that was joined last, directly; and of the first */
+	bool cutting;     /* more calls of that gap are left next */
 
 	struct buf block;
 	uint32_t block_number; /* from 1 on */

@@ -233,6 +233,44 @@ static unsigned compare_spread(const struct thread *t, const struct store_functi
 	return wrong;
 }
 
+/* Removes the last call of a function, and those behind it. inner: not -1: is it there if that is the first in it? */
+static bool take_cut(const int *cut, size_t *n, int function, int inner, bool *ret_inner)
+{
+	size_t k = *n, i;
+
+	while (k && cut[k - 1] != function)
+		k--;
+	if (!k)
+		return false;
+	for (i = k; i < *n && cut[i] != inner;)
+		i++;
+	if (ret_inner)
+		*ret_inner = i < *n;
+	*n = k - 1;
+	return true;
+}
+
+/*
+ * Counts calls of functions that have been open since before a segment, the outermost first: those that a gap ended are
+ * none. What each of them had called is over, but for an inlined function in the last one of the program.
+ */
+static void count_inferred(const struct expected *e, size_t n, const int *cut, size_t *n_cut, uint64_t *calls)
+{
+	if (n > 1 && e[n - 1].function > FUNCTIONS) {
+		int inner = number_of(e[n - 1].function), outer = number_of(e[n - 2].function);
+		bool same = false;
+
+		if (!take_cut(cut, n_cut, outer, inner, &same)) {
+			calls[outer]++;
+			same = take_cut(cut, n_cut, inner, -1, NULL);
+		}
+		calls[inner] += !same;
+		n -= 2;
+	}
+	while (n-- > 0)
+		calls[number_of(e[n].function)] += !take_cut(cut, n_cut, number_of(e[n].function), -1, NULL);
+}
+
 /* Totals accumulated while writing equal sums over the events. */
 static void test_totals(void)
 {
@@ -243,27 +281,39 @@ static void test_totals(void)
 		 elapsed = 0, wrong = 0, gaps = 0;
 	uint64_t first = t->events[0].time, last = t->events[t->n - 1].time;
 	uint64_t before[NUMBERS] = { 0 };
-	int active[NUMBERS] = { 0 }, cut[NUMBERS] = { 0 };
+	int active[NUMBERS] = { 0 };
+	int *cut = calloc(t->n, sizeof(*cut)); /* calls that gaps ended, as they were in the stack */
+	size_t n_cut = 0, left = 0, inferred = 0;
 
 	if (!CHECK_EQ(store_open(fd, &s), 0))
 		return;
 	for (size_t i = 0; i < t->n; i++) {
 		const struct expected *e = &t->events[i];
 
+		if (e->type != STORE_ENTER || e->kind != CALL_INFERRED)
+			inferred = i + 1;
 		if (e->type == STORE_LEAVE && e->function == FUNCTIONS)
 			waited += e->time - e->enter;
 		if (e->type == STORE_ENTER) {
-			/* A frame that was open before the gap, and is again, is the same call. */
-			if (e->kind == CALL_INFERRED && cut[number_of(e->function)])
-				cut[number_of(e->function)]--;
-			else
+			bool more = i + 1 < t->n && t->events[i + 1].type == STORE_ENTER &&
+				    t->events[i + 1].kind == CALL_INFERRED;
+
+			if (e->kind == CALL_INFERRED && !more)
+				count_inferred(&t->events[inferred], i + 1 - inferred, cut, &n_cut, calls);
+			if (e->kind != CALL_INFERRED)
 				calls[number_of(e->function)]++;
 			if (!active[number_of(e->function)]++)
 				before[number_of(e->function)] = waited;
 		} else if (e->type == STORE_GAP) {
 			gaps++;
+			left = 0;
 		} else if (e->type == STORE_LEAVE) {
-			cut[number_of(e->function)] += e->kind == LEAVE_GAP;
+			if (e->kind == LEAVE_GAP) {
+				memmove(cut + n_cut - left + 1, cut + n_cut - left, left * sizeof(*cut));
+				cut[n_cut - left] = number_of(e->function);
+				n_cut++;
+				left++;
+			}
 			if (--active[number_of(e->function)] == 0) {
 				total[number_of(e->function)] += e->time - e->enter;
 				wait[number_of(e->function)] += waited - before[number_of(e->function)];
@@ -296,6 +346,7 @@ static void test_totals(void)
 	CHECK_EQ(store_quality(s, SIZE_MAX), store_quality(s, 0));
 	CHECK_EQ(store_last_slices(s, -1, UINT64_MAX, UINT64_MAX), store_thread(s, 0)->first);
 	CHECK(store_last_slices(s, -1, UINT64_MAX, 100) > store_thread(s, 0)->first);
+	free(cut);
 	free(t->events);
 	free(t);
 }
