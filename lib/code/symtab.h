@@ -3,6 +3,8 @@
 #ifndef CSIGHT_CODE_SYMTAB_H
 #define CSIGHT_CODE_SYMTAB_H
 
+#include <string.h>
+
 #include "lib/base/buf.h"
 #include "lib/code/symbols.h"
 

@@ -6,6 +6,7 @@ lib_store_libstore_alone_la_SOURCES = \
 	lib/store/call.c lib/store/call.h \
 	lib/store/chunk.c \
 	lib/store/clones.c \
+	lib/store/cut-calls.c \
 	lib/store/finder.c lib/store/finder.h \
 	lib/store/format.h \
 	lib/store/histogram.c lib/store/histogram.h \

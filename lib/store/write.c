@@ -4,13 +4,10 @@
 #include "lib/base/array.h"
 #include "lib/store/writer.h"
 
-#define NO_FUNCTION UINT32_MAX
-
 enum {
 	ROOTS_MAX = 1 << 20,
 	SEGMENT_ROOTS_MAX = STORE_DEPTH_MAX / 2 - 1024, /* leaves readers room for the frames of lib/calls above them */
 	SEGMENTS_MAX = 2 << 20,
-	CUT_CALLS_MAX = 1 << 20,
 	EVENT_MAX = 4096, /* bytes of one event at most; a move with 255 enters needs the most */
 };
 
@@ -301,63 +298,11 @@ static inline struct writer_use *use_of(struct store_writer *w, struct writer_th
 	return u;
 }
 
-static void drop_cut_call(struct writer_thread *t)
-{
-	uint32_t function = t->cut_calls[--t->n_cut_calls];
-
-	if (function != NO_FUNCTION)
-		t->uses[function].cut--;
-}
-
-/* Notes that a gap ends the call that was on top of the stack; those below it are next, down to the outermost. */
-static int cut_call(struct writer_thread *t, uint32_t function)
-{
-	if (!t->cutting) {
-		while (t->n_cut_calls && t->n_cut_calls + t->depth >= CUT_CALLS_MAX)
-			drop_cut_call(t);
-		t->cut_base = t->n_cut_calls;
-		while (t->n_cut_calls <= t->cut_base + t->depth) {
-			int rc = array_reserve(t->cut_calls, t->n_cut_calls, &t->cap_cut_calls);
-
-			if (rc < 0)
-				return rc;
-			t->cut_calls[t->n_cut_calls++] = NO_FUNCTION;
-		}
-	}
-	t->cut_calls[t->cut_base + t->depth] = function;
-	t->uses[function].cut++;
-	t->cutting = t->depth > 0;
-	return 0;
-}
-
-/*
- * Returns true if a call of a function that has been open since before the segment is one that a gap ended, the
- * innermost; or, directly within one that is, the outermost in it.
- */
-static bool join_cut_call(struct writer_thread *t, uint32_t function)
-{
-	size_t k = t->joined;
-
-	if (k) {
-		while (k < t->n_cut_calls && t->cut_calls[k] != function)
-			k++;
-		if (k == t->n_cut_calls)
-			return false;
-	} else {
-		for (k = t->n_cut_calls - 1; t->cut_calls[k] != function;)
-			k--;
-		t->joined_first = k;
-	}
-	t->joined = k + 1;
-	return true;
-}
-
 /* What the calls that were joined last had called is over. */
 static inline void end_joined(struct writer_thread *t)
 {
-	while (t->joined && t->n_cut_calls > t->joined_first)
-		drop_cut_call(t);
-	t->joined = 0;
+	if (t->joined)
+		store_end_joined(t);
 }
 
 /* Returns true for a frame that was entered, or that has been open since before the thread's trace began. */
@@ -369,7 +314,7 @@ static inline bool is_call(struct writer_thread *t, struct writer_use *u, uint32
 		end_joined(t);
 		return true;
 	}
-	if (u->cut && join_cut_call(t, function))
+	if (u->cut && store_join_cut_call(t, function))
 		return false;
 	return !resumed && !(t->again && !t->depth);
 }
@@ -451,7 +396,7 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 		buf_add(&t->leaves, &f->function, sizeof(f->function));
 	}
 	if (kind == LEAVE_GAP)
-		rc = cut_call(t, f->function);
+		rc = store_cut_call(t, f->function);
 	if (rc < 0)
 		return rc;
 	ns = e->time - f->enter;

@@ -104,9 +104,9 @@ struct writer_thread {
 	/* Functions of the calls that gaps ended, as they were in the stack, but those that are known to be over. */
 	uint32_t *cut_calls;
 	size_t n_cut_calls, cap_cut_calls, cut_base; /* cut_base: of the last gap */
-	size_t joined,
-	    joined_first; /* one plus the number of the one that was joined last, directly; and of the first */
-	bool cutting;     /* more calls of that gap are left next */
+	bool cutting;                                /* more calls of that gap are left next */
+	size_t joined;       /* one plus the number of the one that was joined last; 0: other events followed */
+	size_t joined_first; /* the number of the outermost that was joined with it */
 
 	struct buf block;
 	uint32_t block_number; /* from 1 on */
@@ -163,6 +163,21 @@ int chunk_append(struct store_writer *w, enum store_chunk_type type, const struc
 
 /* Appends a chunk with the names that are new since the last one. */
 int chunk_append_names(struct store_writer *w);
+
+/*
+ * cut-calls.c. Notes that a gap ends the call that was on top of the stack; those below it are next, down to the
+ * outermost. -ENOMEM.
+ */
+int store_cut_call(struct writer_thread *t, uint32_t function);
+
+/*
+ * Returns true if a call of a function that has been open since before the segment is one that a gap ended, the
+ * innermost; or, directly within one that is, the outermost in it. There is one of the function.
+ */
+bool store_join_cut_call(struct writer_thread *t, uint32_t function);
+
+/* What the calls that were joined last had called is over. */
+void store_end_joined(struct writer_thread *t);
 
 /* notes.c: the writer reports each function that gets a number; the one whose calls mark notes is remembered. */
 void store_notes_function(struct store_writer *w, uint32_t function, const char *name);

@@ -10,6 +10,7 @@
 #include "lib/base/io.h"
 #include "lib/code/debug-file.h"
 #include "lib/code/symbols.h"
+#include "lib/code/symtab.h"
 #include "lib/perfdata/sums.h"
 #include "tests/code/elfgen.h"
 #include "tests/unit.h"
@@ -368,10 +369,20 @@ static void test_sums(void)
 	CHECK_EQ(used, 0);
 }
 
+/* A place in a linker script names a function only if nothing else does. */
+static void test_names(void)
+{
+	CHECK(symbols_name_rank(true, false, "__switch_to") < symbols_name_rank(true, false, "__sched_text_start"));
+	CHECK(symbols_name_rank(false, false, "__do_softirq") <
+	      symbols_name_rank(true, false, "__softirqentry_text_end"));
+	CHECK(symbols_name_rank(true, false, "_start") < symbols_name_rank(true, false, "__switch_to"));
+}
+
 int main(void)
 {
 	static char self[4096];
 
+	test_names();
 	test_by_hand(false);
 	test_by_hand(true);
 	test_threads();
