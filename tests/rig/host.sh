@@ -76,11 +76,11 @@ threads_are() { # FILE NAME|'' [OPTION-OF-compare]...
   local file=$1 name=$2 thread n=0
   local how=(-w -x ff0000000000:1000000000000 "${@:3}")
   elements "$file" >"$file.elements" || { note <"$file.errors"; return 1; }
-  for thread in $(awk '/^# thread/ { print $3 }' "$file.elements" | sort -un); do
+  while read -r thread; do
     [ -z "$name" ] || "$top_builddir/csight" info "$file" | grep -q "^  [0-9]*/$thread  $name" || continue
     thread_is "$file" "$thread" "${how[@]}" || { reports_loss "$file" && thread_is "$file" "$thread" "${how[@]}" -g; } || return 1
     n=$((n + $(cut -d ' ' -f 1 "$file.compared")))
-  done
+  done < <(awk '/^# thread/ { print $3 }' "$file.elements" | sort -un)
   rm "$file.elements"
   [ "$n" -gt 100 ]
 }
