@@ -71,8 +71,9 @@ void overhead_forget(struct overhead *o, struct target *t)
 static bool may_hold(const struct target *t)
 {
 	const struct capture_ops *ops = t->ring.source->ops;
+	bool records = t->ring.state == RING_ARMED || t->ring.state == RING_FROZEN;
 
-	return !t->held && t->ring.state == RING_ARMED && ops->pause &&
+	return !t->held && records && ops->pause &&
 	       (!ops->pausable || ops->pausable(t->ring.source));
 }
 
