@@ -73,8 +73,7 @@ static bool may_hold(const struct target *t)
 	const struct capture_ops *ops = t->ring.source->ops;
 	bool records = t->ring.state == RING_ARMED || t->ring.state == RING_FROZEN;
 
-	return !t->held && records && ops->pause &&
-	       (!ops->pausable || ops->pausable(t->ring.source));
+	return !t->held && records && ops->pause && (!ops->pausable || ops->pausable(t->ring.source));
 }
 
 /* Pauses the target that costs most; of several with equal cost, the newest. */

@@ -38,6 +38,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ctime>
+#include <thread>
 #include <unistd.h>
 
 namespace
@@ -49,6 +50,7 @@ enum way { RETURN, TAIL, RECURSE, THROW, JUMP, THREAD, FORK, WAYS };
 
 int *volatile wild;
 unsigned long calls, longs, sleeps, signals, sink;
+thread_local unsigned long long noted; /* by note_wait() */
 jmp_buf back;
 
 struct failure {
@@ -232,8 +234,13 @@ static unsigned long long off_cpu()
 	       static_cast<unsigned long long>(t.tv_nsec);
 }
 
-static void note_wait(unsigned long long ns)
+/* Nothing between two calls is left out: a busy machine may stop the thread in any system call. */
+static void note_wait()
 {
+	unsigned long long before = noted, ns;
+
+	noted = off_cpu();
+	ns = noted - before;
 	longs += ns > 20000000;
 	sleeps = ns > sleeps ? ns : sleeps;
 }
@@ -261,37 +268,37 @@ static void wait_for(unsigned long way, long ns)
 	}
 }
 
-static void *wait_often(void *n)
+static void wait_often(unsigned long n)
 {
-	static const int random = open("/dev/urandom", O_RDONLY);
 	static char buffer[64 << 20];
-	unsigned long long before;
+	int random = open("/dev/urandom", O_RDONLY);
 
-	for (unsigned long i = 0; i < 2 * *static_cast<unsigned long *>(n); i++) {
-		before = off_cpu();
+	note_wait();
+	for (unsigned long i = 0; i < 2 * n; i++) {
 		wait_for(i / 2, i % 2 ? 40000000 : 1000);
-		note_wait(off_cpu() - before);
+		note_wait();
 		calls += i % 2;
 	}
-	before = off_cpu();
 	if (read(random, buffer, sizeof(buffer)) < 0)
 		abort();
-	note_wait(off_cpu() - before);
-	return nullptr;
+	close(random);
+	note_wait();
 }
 
-/* ns: of the wait for the line. */
-static void plant_waits(unsigned long n, unsigned long long ns)
+static void plant_waits(unsigned long n)
 {
-	unsigned long long before;
-	pthread_t thread;
+	unsigned long long began, ended;
 
-	note_wait(ns);
-	wait_often(&n);
-	before = off_cpu();
-	pthread_create(&thread, nullptr, wait_often, &n);
-	pthread_join(thread, nullptr);
-	note_wait(off_cpu() - before);
+	note_wait();
+	wait_often(n);
+	began = now();
+	std::thread([&] {
+		noted = began;
+		wait_often(n);
+		ended = now();
+	}).join();
+	longs += now() - ended > 20000000;
+	note_wait();
 	calls += 2;
 }
 
@@ -335,7 +342,6 @@ static void plant_pairs(unsigned long n, long ns)
 
 int main(int argc, char **argv)
 {
-	unsigned long long before;
 	char line[16];
 
 	signal(SIGUSR1, on_signal);
@@ -343,7 +349,7 @@ int main(int argc, char **argv)
 	calls = longs = sleeps = signals = 0;
 	printf("ready\n");
 	fflush(stdout);
-	before = off_cpu();
+	noted = off_cpu();
 	if (!fgets(line, sizeof(line), stdin))
 		return 1;
 	if (argc > 1 && strcmp(argv[1], "spin") == 0)
@@ -356,7 +362,7 @@ int main(int argc, char **argv)
 	else if (argc > 2 && strcmp(argv[1], "sleeps") == 0)
 		sleep_often(strtoul(argv[2], nullptr, 10));
 	else if (argc > 2 && strcmp(argv[1], "waits") == 0)
-		plant_waits(strtoul(argv[2], nullptr, 10), off_cpu() - before);
+		plant_waits(strtoul(argv[2], nullptr, 10));
 	else if (argc > 3 && strcmp(argv[1], "pairs") == 0)
 		plant_pairs(strtoul(argv[2], nullptr, 10), strtol(argv[3], nullptr, 10));
 	else
