@@ -15,9 +15,28 @@ struct pending_calls {
 struct open_call {
 	uint32_t function, batch;
 	uint32_t owner; /* index of this frame, or of the frame that it is a part of */
+	bool inlined;
 	size_t pending; /* the first of its pending calls */
 	uint64_t callee_ns, callee_instructions;
 	uint64_t bound, futexes; /* futexes: of the thread when the call began */
+};
+
+/* A call that has ended, or a piece of it. */
+struct ended_call {
+	uint32_t function, batch;
+	uint64_t ns, instructions, callee_ns, callee_instructions;
+	uint64_t bound; /* the largest of its times */
+	bool waited;    /* the thread waited in it, or synchronised with others */
+	bool whole;     /* it was traced from enter to leave */
+	struct pending_calls *made;
+	size_t n_made;
+};
+
+/* A call of an inlined function, of which more pieces may follow while the function that it is in is open. */
+struct held_inlined {
+	struct ended_call call; /* with a copy of the calls that it made */
+	size_t place;           /* depth of the stack up to that function */
+	size_t cap_made;
 };
 
 struct behaviour_reading {
@@ -28,10 +47,15 @@ struct behaviour_reading {
 	size_t depth, cap_stack;
 	struct pending_calls *pending;
 	size_t n_pending, cap_pending;
+	struct held_inlined *held; /* by place */
+	size_t n_held, cap_held;
 };
 
 static void reading_done(struct behaviour_reading *r)
 {
+	while (r->n_held)
+		free(r->held[--r->n_held].call.made);
+	free(r->held);
 	free(r->stack);
 	free(r->pending);
 }
@@ -165,7 +189,11 @@ static int on_enter(struct behaviour_reading *r, const struct store_event *e)
 {
 	uint32_t number = r->to->numbers[e->frame.function], index = (uint32_t)r->depth;
 	struct behaviour_function *f = &r->to->functions[number];
-	struct open_call call = { .function = number, .owner = index, .bound = e->bound, .futexes = r->futexes };
+	struct open_call call = { .function = number,
+				  .owner = index,
+				  .inlined = e->frame.site != STORE_NO_SITE,
+				  .bound = e->bound,
+				  .futexes = r->futexes };
 	bool piece = e->frame.piece && r->depth;
 	int rc = r->depth && !piece && !calls_kind_is_resumed(e->kind) ? count_call(r, number) : 0;
 
@@ -188,34 +216,99 @@ static int on_enter(struct behaviour_reading *r, const struct store_event *e)
 	return 0;
 }
 
-/* Counts a call that was traced whole. waited: the thread waited in it, or synchronised with others. */
-static int add_whole_call(struct behaviour_reading *r, const struct store_event *e, const struct open_call *call,
-			  bool waited)
+/* Counts a call of which no more pieces follow. */
+static int count_ended(struct behaviour_reading *r, const struct ended_call *c)
 {
-	struct behaviour_function *f = &r->to->functions[call->function];
-	uint64_t ns = e->time - e->frame.enter, instructions = e->instructions - e->frame.instructions;
-	int rc = histogram_add(&f->times, ns);
+	struct behaviour_function *f = &r->to->functions[c->function];
+	int rc;
 
+	f->longest_ns = MAX(f->longest_ns, c->ns);
+	if (!c->whole)
+		return 0;
+	rc = histogram_add(&f->times, c->ns);
 	f->whole++;
-	f->whole_instructions += instructions;
-	for (unsigned i = 0; i < (waited ? BEHAVIOUR_UNWAITED : BEHAVIOUR_SETS); i++) {
+	f->whole_instructions += c->instructions;
+	for (unsigned i = 0; i < (c->waited ? BEHAVIOUR_UNWAITED : BEHAVIOUR_SETS); i++) {
 		struct behaviour_batches *b = &f->sets[i];
 
 		b->whole++;
-		b->n[call->batch]++;
-		b->ns[call->batch] += ns - MIN(call->callee_ns, ns);
-		b->instructions[call->batch] += instructions - MIN(call->callee_instructions, instructions);
-		b->bounds[call->batch] = MAX(b->bounds[call->batch], MAX(call->bound, e->bound));
+		b->n[c->batch]++;
+		b->ns[c->batch] += c->ns - MIN(c->callee_ns, c->ns);
+		b->instructions[c->batch] += c->instructions - MIN(c->callee_instructions, c->instructions);
+		b->bounds[c->batch] = MAX(b->bounds[c->batch], c->bound);
 	}
-	for (size_t i = call->pending; i < r->n_pending; i++) {
-		struct behaviour_edge *edge = &r->to->edges[r->pending[i].edge];
+	for (size_t i = 0; i < c->n_made; i++) {
+		struct behaviour_edge *edge = &r->to->edges[c->made[i].edge];
 
-		edge->n[BEHAVIOUR_ALL][call->batch] += (uint32_t)r->pending[i].n;
-		edge->n[BEHAVIOUR_UNWAITED][call->batch] += waited ? 0 : (uint32_t)r->pending[i].n;
-		edge->calls += r->pending[i].n;
-		f->made += r->pending[i].n;
+		edge->n[BEHAVIOUR_ALL][c->batch] += (uint32_t)c->made[i].n;
+		edge->n[BEHAVIOUR_UNWAITED][c->batch] += c->waited ? 0 : (uint32_t)c->made[i].n;
+		edge->calls += c->made[i].n;
+		f->made += c->made[i].n;
 	}
-	return rc < 0 ? rc : histogram_add(&f->costs, instructions);
+	return rc < 0 ? rc : histogram_add(&f->costs, c->instructions);
+}
+
+/* Counts a held call, and removes it. */
+static int count_held(struct behaviour_reading *r, size_t index)
+{
+	struct held_inlined h = r->held[index];
+	int rc;
+
+	r->n_held--;
+	memmove(&r->held[index], &r->held[index + 1], (r->n_held - index) * sizeof(*r->held));
+	rc = count_ended(r, &h.call);
+	free(h.call.made);
+	return rc;
+}
+
+static int hold_made(struct held_inlined *h, const struct ended_call *c)
+{
+	for (size_t i = 0; i < c->n_made; i++) {
+		if (array_reserve(h->call.made, h->call.n_made, &h->cap_made) < 0)
+			return -ENOMEM;
+		h->call.made[h->call.n_made++] = c->made[i];
+	}
+	return 0;
+}
+
+static int add_held_piece(struct held_inlined *h, const struct ended_call *c)
+{
+	struct ended_call *to = &h->call;
+
+	to->ns += c->ns;
+	to->instructions += c->instructions;
+	to->callee_ns += c->callee_ns;
+	to->callee_instructions += c->callee_instructions;
+	to->bound = MAX(to->bound, c->bound);
+	to->waited |= c->waited;
+	to->whole &= c->whole;
+	return hold_made(h, c);
+}
+
+/* Handles the end of an inlined call, or of a piece of one. */
+static int end_inlined(struct behaviour_reading *r, const struct ended_call *c, bool resumed)
+{
+	size_t place = r->depth, i = r->n_held;
+	struct held_inlined *h;
+	int rc = 0;
+
+	while (place && r->stack[place - 1].inlined)
+		place--;
+	while (i && (r->held[i - 1].place < place || r->held[i - 1].call.function != c->function))
+		i--;
+	if (resumed)
+		return i ? add_held_piece(&r->held[i - 1], c) : 0;
+	if (i)
+		rc = count_held(r, i - 1);
+	if (rc < 0 || !place)
+		return rc < 0 ? rc : count_ended(r, c);
+	if (array_reserve(r->held, r->n_held, &r->cap_held) < 0)
+		return -ENOMEM;
+	h = &r->held[r->n_held++];
+	*h = (struct held_inlined){ .call = *c, .place = place };
+	h->call.made = NULL;
+	h->call.n_made = 0;
+	return hold_made(h, c);
 }
 
 /* Counts the frame that is left. waited: time for which the thread had not run when it left the frame. */
@@ -223,8 +316,10 @@ static int on_leave(struct behaviour_reading *r, const struct store_event *e, ui
 {
 	uint64_t ns = e->time - e->frame.enter, instructions = e->instructions - e->frame.instructions, self_ns, self;
 	const struct open_call *call;
+	struct ended_call ended;
 	struct open_call *caller;
 	struct behaviour_function *f;
+	struct store_event whole = *e;
 	int rc = 0;
 
 	if (!r->depth)
@@ -232,6 +327,10 @@ static int on_leave(struct behaviour_reading *r, const struct store_event *e, ui
 	call = &r->stack[--r->depth];
 	caller = r->depth ? &r->stack[r->depth - 1] : NULL;
 	f = &r->to->functions[call->function];
+	while (rc == 0 && !call->inlined && r->n_held && r->held[r->n_held - 1].place > r->depth)
+		rc = count_held(r, r->n_held - 1);
+	if (rc < 0)
+		return rc;
 	if (call->owner != r->depth) {
 		/* The frame is a part of its caller, to which its callees belong. */
 		caller->callee_ns += call->callee_ns;
@@ -244,15 +343,27 @@ static int on_leave(struct behaviour_reading *r, const struct store_event *e, ui
 	f->self_instructions += self;
 	r->to->instructions += self;
 	r->to->ns += f->waits ? 0 : self_ns;
-	f->longest_ns = MAX(f->longest_ns, ns);
 	if (!--f->open)
 		f->total_ns += ns;
 	if (caller) {
 		caller->callee_ns += ns;
 		caller->callee_instructions += instructions;
 	}
-	if (store_is_whole(e))
-		rc = add_whole_call(r, e, call, waited > e->frame.waited || r->futexes > call->futexes);
+	/* A piece is whole if it is left; whether the call is depends on the first one, too. */
+	if (call->inlined && e->frame.kind == CALL_RESUMED)
+		whole.frame.kind = CALL_INLINED;
+	ended = (struct ended_call){ .function = call->function,
+				     .batch = call->batch,
+				     .ns = ns,
+				     .instructions = instructions,
+				     .callee_ns = call->callee_ns,
+				     .callee_instructions = call->callee_instructions,
+				     .bound = MAX(call->bound, e->bound),
+				     .waited = waited > e->frame.waited || r->futexes > call->futexes,
+				     .whole = store_is_whole(&whole),
+				     .made = r->pending + call->pending,
+				     .n_made = r->n_pending - call->pending };
+	rc = call->inlined ? end_inlined(r, &ended, e->frame.kind == CALL_RESUMED) : count_ended(r, &ended);
 	r->n_pending = call->pending;
 	return rc;
 }
@@ -277,6 +388,8 @@ static int read_thread(struct behaviour_reading *r, size_t thread)
 		else if (e.type == STORE_LEAVE)
 			rc = on_leave(r, &e, store_iter_waited(it, e.time));
 	}
+	while (rc == 0 && r->n_held)
+		rc = count_held(r, r->n_held - 1);
 	return rc;
 }
 

@@ -13,9 +13,12 @@
 enum { FEW_CALLS = 20, LEAST_PERCENT = 10, LEAST_PERCENT_OF_FEW = 50 };
 enum { TAIL_BASE = 3, TAIL_GROWTH = 2 };
 
-static int add_part(struct call_list *l, const struct store_call *call)
+/* goes_on: it has been open since before the segment. left: enum leave_kind. */
+static int add_part(struct call_list *l, const struct store_call *call, bool goes_on, uint8_t left)
 {
-	l->incomplete++;
+	/* What goes on behind a gap is counted. */
+	l->incomplete += !goes_on || l->cut_thread != call->thread + (size_t)1;
+	l->cut_thread = left == LEAVE_GAP ? call->thread + (size_t)1 : 0;
 	if (l->n_parts == CALL_LIST_PARTS_MAX)
 		return 0;
 	if (array_reserve(l->parts, l->n_parts, &l->cap_parts) < 0)
@@ -37,7 +40,7 @@ static int add_call(struct call_list *l, const struct store_found_call *found, u
 
 	l->suspended += found->left == LEAVE_SWITCH && !calls_kind_is_resumed(found->frame.kind);
 	if (!call.whole)
-		return add_part(l, &call);
+		return add_part(l, &call, found->frame.kind == CALL_INFERRED, found->left);
 	if (!l->whole || call_list_value(l, &call) > call_list_value(l, &l->slowest))
 		l->slowest = call;
 	if (l->whole++ % stride)

@@ -23,6 +23,7 @@ struct call_list {
 	struct store_call *parts; /* calls that the trace has only a part of: the first CALL_LIST_PARTS_MAX */
 	size_t n_parts, cap_parts;
 	uint64_t incomplete;
+	size_t cut_thread;  /* one plus the number of the thread whose last part a gap ended; 0: none */
 	uint64_t suspended; /* of those: calls whose stack the thread left; they may have gone on in another thread */
 	struct store_call slowest;
 	uint64_t *sorted; /* values of the list */

@@ -12,6 +12,7 @@
 enum { DIGIT_BITS = 16, DIGITS = 64 / DIGIT_BITS, CLASSES = 1 << DIGIT_BITS };
 
 static const char UNCERTAIN[] = "it is inlined, and where some of its calls begin is not known";
+static const char UNCERTAIN_CALLER[] = "its caller is inlined, and where some calls of that begin is not known";
 
 static const struct {
 	const char *name;
@@ -50,29 +51,46 @@ static uint8_t *match_functions(const struct store *s, const char *pattern, bool
 	return wanted;
 }
 
+struct totals {
+	uint64_t calls, instructions, ns;
+	uint64_t bound;   /* of ns, where it is known */
+	uint64_t unbound; /* calls of which it is not */
+};
+
 /* A sum in one thread, while its events are read. */
 struct sum {
 	const struct store *store;
 	const struct measure_options *options;
 	const uint8_t *wanted;
 	size_t thread;
-	uint64_t calls, instructions, ns, bound; /* calls: entered; the others: of calls that ended */
-	bool open;                               /* a call of a wanted function is open */
-	uint32_t depth;                          /* depth of the open call */
-	uint64_t enter, begin;                   /* time and instruction count at which the open call was entered */
+	struct totals all;     /* calls: entered; the others: of calls that ended */
+	bool interrupted;      /* a gap or another stack followed: a call that was open before may be entered again */
+	bool open;             /* a call of a wanted function is open */
+	uint32_t depth;        /* depth of the open call */
+	uint64_t enter, begin; /* time and instruction count at which the open call was entered */
 };
 
-static uint64_t bound_of(const struct sum *s, uint64_t from, uint64_t to)
+/* Adds the time and instructions from a place to an event. */
+static void add_part(const struct sum *s, uint64_t enter, uint64_t begin, const struct store_event *e,
+		     struct totals *to)
 {
-	return s->options->nominal ? 0 : store_duration_bound(s->store, s->thread, from, to);
+	uint64_t bound = s->options->nominal ? 0 : store_duration_bound(s->store, s->thread, enter, e->time);
+
+	to->ns += e->time - enter;
+	to->instructions += e->instructions - begin;
+	if (bound == UINT64_MAX)
+		to->unbound++;
+	else
+		to->bound += bound;
 }
 
 static void sum_event(struct sum *s, const struct store_event *e)
 {
+	s->interrupted |= e->type == STORE_GAP || (e->type == STORE_LEAVE && e->kind == LEAVE_SWITCH);
 	if ((e->type != STORE_ENTER && e->type != STORE_LEAVE) || e->frame.piece || !s->wanted[e->frame.function])
 		return;
 	if (e->type == STORE_ENTER) {
-		s->calls += !calls_kind_is_resumed(e->kind) && e->kind != CALL_INFERRED;
+		s->all.calls += !calls_kind_is_resumed(e->kind) && (e->kind != CALL_INFERRED || !s->interrupted);
 		if (s->open)
 			return;
 		s->open = true;
@@ -81,26 +99,18 @@ static void sum_event(struct sum *s, const struct store_event *e)
 		s->begin = e->instructions;
 	} else if (s->open && e->depth == s->depth) {
 		s->open = false;
-		s->ns += e->time - s->enter;
-		s->instructions += e->instructions - s->begin;
-		s->bound = add_saturating(s->bound, bound_of(s, s->enter, e->time));
+		add_part(s, s->enter, s->begin, e, &s->all);
 	}
 }
 
-/* Returns the sum up to an event, with the part of an open call before it. */
-static struct measure sum_value(const struct sum *s, const struct store_event *e)
+static struct measure value_of(const struct measure_options *o, const struct totals *t)
 {
-	uint64_t bound = add_saturating(s->bound, s->open ? bound_of(s, s->enter, e->time) : 0);
-	struct measure m = { .calls = s->calls };
+	struct measure m = { .calls = t->calls };
 
-	m.low = m.high = s->calls;
-	if (s->options->metric == MEASURE_INSTRUCTIONS)
-		m.low = m.high = s->instructions + (s->open ? e->instructions - s->begin : 0);
-	if (s->options->metric == MEASURE_TOTAL) {
-		uint64_t ns = s->ns + (s->open ? e->time - s->enter : 0);
-
-		m.low = ns - MIN(ns, bound);
-		m.high = add_saturating(ns, bound);
+	m.low = m.high = o->metric == MEASURE_INSTRUCTIONS ? t->instructions : t->calls;
+	if (o->metric == MEASURE_TOTAL) {
+		m.low = t->unbound ? 0 : t->ns - MIN(t->ns, t->bound);
+		m.high = t->unbound ? UINT64_MAX : add_saturating(t->ns, t->bound);
 	}
 	return m;
 }
@@ -111,33 +121,36 @@ static int sum_function(const struct store *s, const struct measure_options *o, 
 	struct store_event e = { 0 };
 	uint64_t gaps = 0;
 
-	for (size_t i = 0; i < store_threads(s); i++) {
+	for (size_t i = 0; i < store_threads(s); i++)
+		gaps += store_thread(s, i)->gaps;
+	/* Those that were open when the trace began count, too. */
+	for (size_t i = 0; i < store_functions(s); i++)
+		ret->calls += wanted[i] ? store_function(s, i)->calls : 0;
+	ret->low = ret->high = o->metric == MEASURE_CALLS && !gaps ? ret->calls : 0;
+	for (size_t i = 0; i < store_threads(s) && (o->metric != MEASURE_CALLS || gaps); i++) {
 		_cleanup_(store_iter_freep) struct store_iter *it = NULL;
 		struct sum sum = { .store = s, .options = o, .wanted = wanted, .thread = i };
 		struct measure m;
-		int rc;
+		int rc = store_iter_new(s, i, &it);
 
-		gaps += store_thread(s, i)->gaps;
-		if (o->metric == MEASURE_CALLS)
-			continue;
-		rc = store_iter_new(s, i, &it);
 		while (rc == 0 && (rc = store_iter_next(it, &e)) == 1) {
 			sum_event(&sum, &e);
 			rc = 0;
 		}
 		if (rc < 0)
 			return rc;
-		m = sum_value(&sum, &e);
+		if (sum.open)
+			add_part(&sum, sum.enter, sum.begin, &e, &sum.all);
+		m = value_of(o, &sum.all);
 		ret->low += m.low;
 		ret->high = add_saturating(ret->high, m.high);
 	}
-	/* Those that were open when the trace began count, too. */
-	for (size_t i = 0; i < store_functions(s); i++)
-		ret->calls += wanted[i] ? store_function(s, i)->calls : 0;
-	if (o->metric == MEASURE_CALLS)
-		ret->low = ret->high = ret->calls;
 	if (gaps)
 		ret->high = UINT64_MAX;
+	/* A call that is open behind a gap may be one from before it: what is certain are those that began in the
+	 * trace. */
+	if (gaps && o->metric == MEASURE_CALLS)
+		ret->low = MAX(ret->low, MIN(ret->calls, (uint64_t)1));
 	return 0;
 }
 
@@ -222,7 +235,7 @@ static void add_to_overview(void *user, const struct store_found_call *c)
 	}
 	o->whole++;
 	o->ns += c->ns;
-	o->bound += o->nominal ? 0 : c->bound;
+	o->bound = add_saturating(o->bound, o->nominal ? 0 : c->bound);
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t v = duration_limit(c, o->nominal, i == 1);
 
@@ -249,10 +262,15 @@ static int measure_calls(const struct store *s, const struct measure_options *o,
 {
 	struct overview all = { .nominal = o->nominal, .shortest = { UINT64_MAX, UINT64_MAX } };
 	int rc = read_calls(s, wanted, add_to_overview, &all);
+	uint64_t calls = 0;
 
 	if (rc < 0)
 		return rc;
-	*ret = (struct measure){ .calls = all.whole, .cut = all.cut };
+	for (size_t i = 0; i < store_functions(s); i++)
+		calls += wanted[i] ? store_function(s, i)->calls : 0;
+	/* A call that several gaps cut has a part before and after each. */
+	*ret =
+	    (struct measure){ .calls = all.whole, .cut = MAX(calls - MIN(calls, all.whole), (uint64_t)(all.cut > 0)) };
 	if (!all.whole && !(o->metric == MEASURE_MAX && all.cut))
 		ret->unknown = "no call was traced from its begin to its end";
 	if (ret->unknown)
@@ -260,7 +278,9 @@ static int measure_calls(const struct store *s, const struct measure_options *o,
 	switch (o->metric) {
 	case MEASURE_MEAN:
 		ret->low = (all.ns - MIN(all.ns, all.bound)) / all.whole;
-		ret->high = (all.ns + all.bound + all.whole - 1) / all.whole;
+		ret->high = add_saturating(all.ns, all.bound);
+		if (ret->high != UINT64_MAX)
+			ret->high = ret->high / all.whole + (ret->high % all.whole != 0);
 		return 0;
 	case MEASURE_MIN:
 		ret->low = all.shortest[0];
@@ -291,79 +311,191 @@ int measure_function(const struct store *s, const struct measure_options *o, str
 	return rc;
 }
 
-/* The open calls of CALLER (per) in a thread, by depth, each with the sums at its begin. */
-struct open_calls {
-	struct measure *at;
-	size_t n, room;
+/* What had been summed when a call of CALLER began, and whether that call is within a call that is summed. */
+struct begun_call {
+	struct totals before;
+	bool within;
 };
 
-static int set_begin_sum(struct open_calls *open, uint32_t depth, const struct measure *m)
+/* A call of CALLER, inlined, of which more pieces may follow while the function that it is in is open. */
+struct held_caller {
+	size_t place; /* depth of the stack up to that function */
+	uint32_t function;
+	uint64_t enter;
+	struct totals all;
+	struct store_event last; /* the end of its last piece, as one of the first */
+};
+
+/* Measures within each call of CALLER in a thread. */
+struct per_caller {
+	struct sum sum;
+	const uint8_t *outer;
+	const struct measure_sink *sink;
+	struct store_iter *it;
+	struct begun_call *begun; /* by depth */
+	size_t n_begun, cap_begun;
+	struct held_caller *held; /* by place */
+	size_t n_held, cap_held;
+	uint64_t judged;
+};
+
+static int begin_call(struct per_caller *p, uint32_t depth)
 {
-	while (open->n <= depth) {
-		if (array_reserve(open->at, open->n, &open->room) < 0)
+	while (p->n_begun <= depth) {
+		if (array_reserve(p->begun, p->n_begun, &p->cap_begun) < 0)
 			return -ENOMEM;
-		open->at[open->n++] = (struct measure){ .low = 0 };
+		p->begun[p->n_begun++] = (struct begun_call){ .within = false };
 	}
-	open->at[depth] = *m;
+	p->begun[depth] = (struct begun_call){ p->sum.all, p->sum.open };
 	return 0;
 }
 
-static struct measure difference(const struct measure *from, const struct measure *to)
+/* Sums what lies within a call, or piece of one, that is left. */
+static struct totals sum_within(const struct per_caller *p, const struct store_event *e)
 {
-	/* The bounds of times up to the begin are in both. */
-	uint64_t low = to->low - MIN(from->low, to->low), high = to->high - MIN(from->high, to->high);
+	const struct begun_call *b = &p->begun[e->depth];
+	const struct totals *now = &p->sum.all;
+	struct totals t = { .calls = now->calls - b->before.calls };
 
-	return (struct measure){ .low = MIN(low, high), .high = MAX(low, high), .calls = to->calls - from->calls };
+	/* A call around it stays open until it has been left. */
+	if (b->within) {
+		add_part(&p->sum, e->frame.enter, e->frame.instructions, e, &t);
+		return t;
+	}
+	t.instructions = now->instructions - b->before.instructions;
+	t.ns = now->ns - b->before.ns;
+	t.bound = now->bound - b->before.bound;
+	t.unbound = now->unbound - b->before.unbound;
+	return t;
 }
 
-/* Measures within the calls of one thread. Returns 0, 1 if the sink has ended the measurement, or negative errno. */
-static int measure_thread(struct sum *sum, const uint8_t *outer, struct open_calls *open,
-			  const struct measure_sink *sink, uint64_t *cut)
+static int judge(struct per_caller *p, const struct store_event *leave, const struct totals *t, uint64_t enter)
 {
-	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
-	struct store_event e;
-	int rc = store_iter_new(sum->store, sum->thread, &it);
+	struct measure m = value_of(p->sum.options, t);
 
-	while (rc == 0 && (rc = store_iter_next(it, &e)) == 1) {
-		bool of_outer =
-		    (e.type == STORE_ENTER || e.type == STORE_LEAVE) && !e.frame.piece && outer[e.frame.function];
-		struct measure now;
+	if (!store_is_whole(leave))
+		return 0;
+	p->judged++;
+	return p->sink->call(p->sink->user, &m, enter, store_thread(p->sum.store, p->sum.thread)->tid);
+}
 
-		/* A call of both functions is not one within itself. */
-		if (e.type == STORE_ENTER)
-			sum_event(sum, &e);
-		now = sum_value(sum, &e);
-		rc = of_outer && e.type == STORE_ENTER ? set_begin_sum(open, e.depth, &now) : 0;
-		if (of_outer && e.type == STORE_LEAVE && store_is_whole(&e) && e.depth < open->n) {
-			now = difference(&open->at[e.depth], &now);
-			rc = sink->call(sink->user, &now, e.frame.enter, store_thread(sum->store, sum->thread)->tid);
-		} else if (of_outer && e.type == STORE_LEAVE) {
-			++*cut;
-		}
-		if (e.type == STORE_LEAVE)
-			sum_event(sum, &e);
+/* Judges a held call, and removes it. */
+static int judge_held(struct per_caller *p, size_t index)
+{
+	const struct held_caller h = p->held[index];
+
+	p->n_held--;
+	memmove(&p->held[index], &p->held[index + 1], (p->n_held - index) * sizeof(*p->held));
+	return judge(p, &h.last, &h.all, h.enter);
+}
+
+/* Returns the depth of the stack up to the innermost frame that is not inlined; 0: there is none. */
+static size_t place_of(const struct per_caller *p)
+{
+	const struct store_frame *stack;
+	size_t depth = store_iter_stack(p->it, &stack);
+
+	while (depth && stack[depth - 1].site != STORE_NO_SITE)
+		depth--;
+	return depth;
+}
+
+static void add_totals(struct totals *to, const struct totals *t)
+{
+	to->calls += t->calls;
+	to->instructions += t->instructions;
+	to->ns += t->ns;
+	to->bound += t->bound;
+	to->unbound += t->unbound;
+}
+
+/* Handles the leave of an inlined call of CALLER, or of a piece of one. */
+static int leave_inlined(struct per_caller *p, const struct store_event *e)
+{
+	struct totals t = sum_within(p, e);
+	size_t place = place_of(p), i = p->n_held;
+	int rc = 0;
+
+	while (i && (p->held[i - 1].place < place || p->held[i - 1].function != e->frame.function))
+		i--;
+	if (e->frame.kind == CALL_RESUMED) {
+		/* The call of a piece alone began before the trace, or is unknown. */
+		if (!i)
+			return 0;
+		add_totals(&p->held[i - 1].all, &t);
+		p->held[i - 1].last.kind = e->kind;
+		return 0;
 	}
+	if (i)
+		rc = judge_held(p, i - 1);
+	if (rc != 0 || !place)
+		return rc != 0 ? rc : judge(p, e, &t, e->frame.enter);
+	if (array_reserve(p->held, p->n_held, &p->cap_held) < 0)
+		return -ENOMEM;
+	p->held[p->n_held++] = (struct held_caller){ place, e->frame.function, e->frame.enter, t, *e };
+	return 0;
+}
+
+static int per_leave(struct per_caller *p, const struct store_event *e)
+{
+	bool inlined = e->frame.site != STORE_NO_SITE;
+	struct totals t;
+	int rc = 0;
+
+	while (rc == 0 && !inlined && p->n_held && p->held[p->n_held - 1].place > e->depth)
+		rc = judge_held(p, p->n_held - 1);
+	if (rc != 0 || e->frame.piece || !p->outer[e->frame.function] || e->depth >= p->n_begun)
+		return rc;
+	if (inlined)
+		return leave_inlined(p, e);
+	t = sum_within(p, e);
+	return judge(p, e, &t, e->frame.enter);
+}
+
+/* Returns 0, 1 if the sink has ended the measurement, or negative errno. */
+static int measure_thread(struct per_caller *p)
+{
+	struct store_event e;
+	int rc = store_iter_new(p->sum.store, p->sum.thread, &p->it);
+
+	while (rc == 0 && (rc = store_iter_next(p->it, &e)) == 1) {
+		rc = 0;
+		/* A call of both functions is not one within itself. */
+		if (e.type == STORE_LEAVE)
+			rc = per_leave(p, &e);
+		sum_event(&p->sum, &e);
+		if (e.type == STORE_ENTER && !e.frame.piece && p->outer[e.frame.function])
+			rc = begin_call(p, e.depth);
+	}
+	while (rc == 0 && p->n_held)
+		rc = judge_held(p, p->n_held - 1);
+	p->it = store_iter_free(p->it);
 	return rc;
 }
 
 int measure_per_call(const struct store *s, const struct measure_options *o, const char *per,
 		     const struct measure_sink *sink, struct measure *ret)
 {
-	bool uncertain, absent, ignored;
+	bool uncertain, uncertain_outer, absent, ignored;
 	_cleanup_free_ uint8_t *wanted = match_functions(s, o->function, &uncertain, &absent),
-			       *outer = match_functions(s, per, &ignored, &ignored);
-	struct open_calls open = { .at = NULL };
+			       *outer = match_functions(s, per, &uncertain_outer, &ignored);
+	struct per_caller p = { .outer = outer, .sink = sink };
 	int rc = wanted && outer ? 0 : -ENOMEM;
 
 	*ret = (struct measure){ .absent = absent };
 	if (rc == 0 && uncertain && o->metric == MEASURE_CALLS)
 		ret->unknown = UNCERTAIN;
+	if (rc == 0 && uncertain_outer)
+		ret->unknown = UNCERTAIN_CALLER;
 	for (size_t i = 0; rc == 0 && !ret->unknown && i < store_threads(s); i++) {
-		struct sum sum = { .store = s, .options = o, .wanted = wanted, .thread = i };
-
-		open.n = 0;
-		rc = measure_thread(&sum, outer, &open, sink, &ret->cut);
+		p.sum = (struct sum){ .store = s, .options = o, .wanted = wanted, .thread = i };
+		p.n_begun = p.n_held = 0;
+		rc = measure_thread(&p);
 	}
-	free(open.at);
+	for (size_t i = 0; rc == 0 && !ret->unknown && i < store_functions(s); i++)
+		ret->cut += outer[i] ? store_function(s, i)->calls : 0;
+	ret->cut -= MIN(ret->cut, p.judged);
+	free(p.begun);
+	free(p.held);
 	return rc < 0 ? rc : 0;
 }

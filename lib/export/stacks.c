@@ -68,6 +68,7 @@ static int nodes_find(struct stacks *s, uint32_t function, int32_t *ret)
 static int frame_enter(struct stacks *s, const struct store_event *e, bool cut)
 {
 	bool piece = e->frame.piece && s->depth;
+	bool is_call = !piece && cut_calls_enter(&s->cut, e->frame.function, e->kind, e->again);
 	int32_t node;
 	int rc;
 
@@ -79,7 +80,7 @@ static int frame_enter(struct stacks *s, const struct store_event *e, bool cut)
 	if (rc < 0)
 		return rc;
 	if (node != STACKS_NONE && !piece) {
-		s->nodes[node].calls += !calls_kind_is_resumed(e->kind);
+		s->nodes[node].calls += is_call;
 		s->nodes[node].tails += calls_kind_is_tail(e->kind);
 		s->nodes[node].folded += e->kind == CALL_FOLDED;
 		s->nodes[node].before = s->nodes[node].before || cut || e->kind == CALL_INFERRED;
@@ -93,16 +94,23 @@ static int frame_enter(struct stacks *s, const struct store_event *e, bool cut)
 	return 0;
 }
 
-static void frame_leave(struct stacks *s, const struct store_event *e, bool cut)
+static int frame_leave(struct stacks *s, const struct store_event *e, bool cut)
 {
 	const struct stacks_frame *f = &s->frames[--s->depth];
+	int rc = 0;
 
-	if (f->node == STACKS_NONE || (e->frame.piece && s->depth))
-		return;
+	if (e->frame.piece && s->depth)
+		return 0;
+	cut_calls_leave(&s->cut);
+	if (e->kind == LEAVE_GAP && !cut)
+		rc = cut_calls_add(&s->cut, s->depth, e->frame.function);
+	if (f->node == STACKS_NONE || rc < 0)
+		return rc;
 	s->nodes[f->node].ns += e->time - f->entered;
 	s->nodes[f->node].bound = MAX(s->nodes[f->node].bound, e->bound);
 	s->nodes[f->node].unfinished =
 	    s->nodes[f->node].unfinished || cut || e->kind == LEAVE_END || e->kind == LEAVE_GAP;
+	return 0;
 }
 
 /* Attributes the time since the last event to the open frame. */
@@ -132,8 +140,7 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 	case STORE_ENTER:
 		return frame_enter(s, e, cut);
 	case STORE_LEAVE:
-		frame_leave(s, e, cut);
-		return 0;
+		return frame_leave(s, e, cut);
 	case STORE_GAP:
 		s->gaps[e->kind % STORE_GAP_KINDS]++;
 		s->gap_ns[e->kind % STORE_GAP_KINDS] += e->until - e->time;
@@ -158,6 +165,7 @@ int stacks_fold(struct stacks *s, const struct export_walk *w, size_t thread, un
 	memset(s->gaps, 0, sizeof(s->gaps));
 	memset(s->gap_ns, 0, sizeof(s->gap_ns));
 	hash_clear(&s->numbers);
+	cut_calls_done(&s->cut);
 	return walk_thread(w, thread, &sink);
 }
 
@@ -166,5 +174,6 @@ void stacks_done(struct stacks *s)
 	free(s->nodes);
 	hash_done(&s->numbers);
 	free(s->frames);
+	cut_calls_done(&s->cut);
 	*s = (struct stacks){ 0 };
 }

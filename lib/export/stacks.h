@@ -9,6 +9,7 @@
 
 #include "lib/base/hash.h"
 #include "lib/export/walk.h"
+#include "lib/store/cut-calls.h"
 
 enum { STACKS_NONE = -1, STACKS_DEPTH_MAX = 1000 };
 
@@ -37,6 +38,7 @@ struct stacks {
 	struct hash numbers;         /* node indexes by parent and function */
 	struct stacks_frame *frames; /* open frames */
 	size_t depth, cap_frames;
+	struct cut_calls cut;        /* by gaps, of the thread */
 	int32_t first_top, last_top; /* nodes without a parent */
 	uint64_t gaps[STORE_GAP_KINDS], gap_ns[STORE_GAP_KINDS];
 	uint64_t slices, n_gaps, uncertain;

@@ -2,6 +2,7 @@
 /* Compiler clones, read as the function that they are copies or parts of. */
 #include <string.h>
 
+#include "lib/store/cut-calls.h"
 #include "lib/store/histogram.h"
 #include "lib/store/reader.h"
 
@@ -235,25 +236,38 @@ static int add_leave(struct clone_total *c, const struct store_event *e, uint64_
 
 static int total_thread(struct store *s, struct clone_totals *t, size_t thread)
 {
+	_cleanup_(cut_calls_done) struct cut_calls cut = { 0 };
 	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
 	struct store_event e;
+	size_t depth = 0; /* without parts of functions */
 	int rc = store_iter_new(s, thread, &it), next;
 
 	while (rc == 0 && (next = store_iter_next(it, &e)) != 0) {
-		struct clone_total *c;
+		struct clone_total *c = NULL;
 
 		if (next < 0)
 			return next;
-		if ((e.type != STORE_ENTER && e.type != STORE_LEAVE) || t->numbers[e.frame.function] == NOT_MERGED ||
-		    e.frame.piece)
+		if ((e.type != STORE_ENTER && e.type != STORE_LEAVE) || e.frame.piece)
 			continue;
-		c = &t->list[t->numbers[e.frame.function]];
+		if (t->numbers[e.frame.function] != NOT_MERGED)
+			c = &t->list[t->numbers[e.frame.function]];
 		if (e.type == STORE_ENTER) {
-			c->active++;
-			c->function->calls += !calls_kind_is_resumed(e.kind);
-		} else {
-			rc = add_leave(c, &e, store_iter_waited(it, e.time), thread);
+			bool is_call = cut_calls_enter(&cut, e.frame.function, e.kind, e.again);
+
+			depth++;
+			if (c) {
+				c->active++;
+				c->function->calls += is_call;
+			}
+			continue;
 		}
+		if (!depth--)
+			return -EBADMSG;
+		cut_calls_leave(&cut);
+		if (e.kind == LEAVE_GAP)
+			rc = cut_calls_add(&cut, depth, e.frame.function);
+		if (rc == 0 && c)
+			rc = add_leave(c, &e, store_iter_waited(it, e.time), thread);
 	}
 	return rc;
 }

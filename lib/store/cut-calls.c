@@ -1,61 +1,83 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls that gaps ended, to count those that go on behind a gap once. */
+#include "lib/store/cut-calls.h"
+
+#include <stdlib.h>
+
 #include "lib/base/array.h"
-#include "lib/store/writer.h"
+#include "lib/base/util.h"
 
 #define NO_FUNCTION UINT32_MAX
 
 enum { CUT_CALLS_MAX = 1 << 20 };
 
-static void drop_cut_call(struct writer_thread *t)
+static void drop(struct cut_calls *c)
 {
-	uint32_t function = t->cut_calls[--t->n_cut_calls];
+	uint32_t function = c->list[--c->n];
 
 	if (function != NO_FUNCTION)
-		t->uses[function].cut--;
+		c->counts[function]--;
 }
 
-int store_cut_call(struct writer_thread *t, uint32_t function)
+static int count(struct cut_calls *c, uint32_t function)
 {
-	if (!t->cutting) {
-		while (t->n_cut_calls && t->n_cut_calls + t->depth >= CUT_CALLS_MAX)
-			drop_cut_call(t);
-		t->cut_base = t->n_cut_calls;
-		while (t->n_cut_calls <= t->cut_base + t->depth) {
-			int rc = array_reserve(t->cut_calls, t->n_cut_calls, &t->cap_cut_calls);
-
-			if (rc < 0)
-				return rc;
-			t->cut_calls[t->n_cut_calls++] = NO_FUNCTION;
-		}
+	while (c->n_counts <= function) {
+		if (array_reserve(c->counts, c->n_counts, &c->cap_counts) < 0)
+			return -ENOMEM;
+		c->counts[c->n_counts++] = 0;
 	}
-	t->cut_calls[t->cut_base + t->depth] = function;
-	t->uses[function].cut++;
-	t->cutting = t->depth > 0;
+	c->counts[function]++;
 	return 0;
 }
 
-bool store_join_cut_call(struct writer_thread *t, uint32_t function)
+int cut_calls_add(struct cut_calls *c, size_t depth, uint32_t function)
 {
-	size_t k = t->joined;
+	int rc = count(c, function);
+
+	if (rc < 0)
+		return rc;
+	if (!c->cutting) {
+		while (c->n && c->n + depth >= CUT_CALLS_MAX)
+			drop(c);
+		c->base = c->n;
+		while (c->n <= c->base + depth) {
+			if (array_reserve(c->list, c->n, &c->cap) < 0)
+				return -ENOMEM;
+			c->list[c->n++] = NO_FUNCTION;
+		}
+	}
+	c->list[c->base + depth] = function;
+	c->cutting = depth > 0;
+	return 0;
+}
+
+bool cut_calls_join(struct cut_calls *c, uint32_t function)
+{
+	size_t k = c->joined;
 
 	if (k) {
-		while (k < t->n_cut_calls && t->cut_calls[k] != function)
+		while (k < c->n && c->list[k] != function)
 			k++;
-		if (k == t->n_cut_calls)
+		if (k == c->n)
 			return false;
 	} else {
-		for (k = t->n_cut_calls - 1; t->cut_calls[k] != function;)
+		for (k = c->n - 1; c->list[k] != function;)
 			k--;
-		t->joined_first = k;
+		c->joined_first = k;
 	}
-	t->joined = k + 1;
+	c->joined = k + 1;
 	return true;
 }
 
-void store_end_joined(struct writer_thread *t)
+void cut_calls_end_joined(struct cut_calls *c)
 {
-	while (t->n_cut_calls > t->joined_first)
-		drop_cut_call(t);
-	t->joined = 0;
+	while (c->n > c->joined_first)
+		drop(c);
+	c->joined = 0;
+}
+
+void cut_calls_done(struct cut_calls *c)
+{
+	free(c->list);
+	free(c->counts);
+	*c = (struct cut_calls){ 0 };
 }

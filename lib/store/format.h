@@ -38,7 +38,8 @@ enum {
 	TOTALS_SIZE = 80,
 	THREAD_SIZE = 112,
 	BLOCK_SIZE = 72,
-	SEGMENT_SIZE = 40,
+	SEGMENT_SIZE = 48,
+	SEGMENT_SIZE_LEAST = 40, /* without flags */
 	ROOT_SIZE = 4,
 	GAP_SIZE = 24,
 	SITE_SIZE = 16,
@@ -79,6 +80,9 @@ struct store_layout {
 	bool nested;  /* a tail call is nested in the frame that made it; else it replaces that frame */
 	bool resumed; /* pieces of inlined functions are marked as such; else each is a call */
 };
+
+/* Flags of a segment. */
+enum { SEGMENT_IS_AGAIN = 1 };
 
 /* Returns NULL for a version that cannot be read. */
 const struct store_layout *store_layout(uint32_t version);

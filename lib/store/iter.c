@@ -21,6 +21,7 @@ struct store_iter {
 	uint32_t uncertain;     /* number of MARK_WAS_UNCERTAIN still to come up to which the stack is uncertain */
 	bool pending_mark;      /* the segment's mark as uncertain is still to be returned, after the roots */
 	bool marked;            /* the last mark was MARK_UNCERTAIN */
+	bool again;             /* the next frame is the first of a segment, which is so */
 	uint64_t move_leaves, move_enters; /* rest of the current move */
 	enum call_kind move_kind;          /* of those entered */
 	struct store_frame *stack;
@@ -240,6 +241,8 @@ static inline int enter_frame(struct store_iter *it, struct store_frame *f, stru
 	ret->kind = f->kind;
 	ret->frame = it->stack[it->depth - 1];
 	ret->depth = (uint32_t)it->depth - 1;
+	ret->again = it->again;
+	it->again = false;
 	return 1;
 }
 
@@ -328,6 +331,7 @@ static int begin_segment(struct store_iter *it)
 	it->pending_roots = roots_below(it);
 	it->uncertain = segment_of(it)->uncertain;
 	it->pending_mark = it->uncertain && !it->marked;
+	it->again = segment_of(it)->flags & SEGMENT_IS_AGAIN;
 	/* Roots are entered at the segment's time; it must be equal so that times never decrease. */
 	return segment_of(it)->time == it->time && segment_of(it)->instructions == it->instructions &&
 		       segment_of(it)->waited == it->waited
@@ -431,7 +435,9 @@ static int emit_root(struct store_iter *it, struct store_event *ret)
 				     .time = it->time,
 				     .instructions = it->instructions,
 				     .depth = (uint32_t)it->depth - 1,
+				     .again = it->again,
 				     .frame = it->stack[it->depth - 1] };
+	it->again = false;
 	return 1;
 }
 
@@ -534,7 +540,7 @@ int store_iter_seek(struct store_iter *it, uint64_t time)
 	it->r = reader_of(NULL, 0);
 	it->depth = it->pending_roots = 0;
 	it->move_leaves = it->move_enters = 0;
-	it->marked = false;
+	it->marked = it->again = false;
 	if (low == it->thread->n_blocks)
 		return 0;
 	rc = load_block(it, low);

@@ -11,9 +11,13 @@ static int put_event(const struct store_rewriter *to, uint32_t thread, const str
 						      [STORE_GAP] = CALL_EVENT_GAP,
 						      [STORE_MARK] = CALL_EVENT_MARK };
 	bool frame = e->type == STORE_ENTER || e->type == STORE_LEAVE;
+	struct store_event segment = *e;
+	int rc = 0;
+
+	segment.kind = e->again ? SEGMENT_AGAIN : SEGMENT_NEW;
 	/* A frame that has none below begins a segment. */
-	int rc =
-	    e->type == STORE_ENTER && e->depth == 0 ? store_rewriter_put(to, thread, CALL_EVENT_SEGMENT, e, NULL) : 0;
+	if (e->type == STORE_ENTER && e->depth == 0)
+		rc = store_rewriter_put(to, thread, CALL_EVENT_SEGMENT, &segment, NULL);
 
 	return rc < 0 ? rc : store_rewriter_put(to, thread, types[e->type], e, frame ? &e->frame : NULL);
 }

@@ -3,6 +3,30 @@
 #include "lib/base/array.h"
 #include "lib/store/writer.h"
 
+/*
+ * Finds or assigns the number of a function of which there may be several regions. Each part of a program has one for
+ * an inlined function; a file that is loaded again, or by several processes, has one for each function at each place.
+ */
+static int find_same(struct store_writer *w, const struct writer_function *f, const char *image, uint32_t **ret)
+{
+	const uint64_t name = (uint64_t)f->name << 32;
+	struct buf file = { 0 };
+	uint32_t number;
+	int rc;
+
+	if (f->kind == REGION_INLINED)
+		return hash_find(&w->inlined_functions, name | f->image, (uint64_t)f->file << 32 | f->line, ret);
+	if (f->kind != REGION_FUNCTION || image[0] != '/' || !f->offset)
+		return 1;
+	buf_printf(&file, "%u %u", f->image, f->build_id);
+	buf_u8(&file, 0);
+	rc = buf_error(&file);
+	if (rc == 0)
+		rc = texts_find(&w->files, (const char *)file.data, &number);
+	buf_done(&file);
+	return rc < 0 ? rc : hash_find(&w->file_functions, name | number, f->offset, ret);
+}
+
 static int add_function(struct store_writer *w, const struct region *region, uint32_t *ret)
 {
 	struct writer_function f = {
@@ -19,20 +43,15 @@ static int add_function(struct store_writer *w, const struct region *region, uin
 		rc = texts_find(&w->strings, region->build_id ? region->build_id : "", &f.build_id);
 	if (rc == 0)
 		rc = texts_find(&w->strings, region->name, &f.name);
-	*ret = (uint32_t)w->n_functions;
-	/* Each part of a program has its own struct region for one inlined function. */
-	if (rc == 0 && f.kind == REGION_INLINED) {
-		rc = hash_find(&w->inlined_functions, (uint64_t)f.name << 32 | f.image, (uint64_t)f.file << 32 | f.line,
-			       &number);
-		if (rc == 0) {
-			*ret = *number;
-			return 0;
-		}
-		if (rc == 1)
-			*number = *ret;
-	}
-	if (rc < 0)
+	if (rc == 0)
+		rc = find_same(w, &f, region->image, &number);
+	if (rc <= 0) {
+		*ret = rc == 0 ? *number : 0;
 		return rc;
+	}
+	*ret = (uint32_t)w->n_functions;
+	if (number)
+		*number = *ret;
 	w->functions[w->n_functions++] = f;
 	store_notes_function(w, *ret, region->name);
 	return 0;

@@ -72,7 +72,7 @@ static int put_enter(const struct physical_thread *t, const struct store_event *
 	bool tail = calls_kind_is_tail(e->kind), nested = tail && t->view->from->layout->nested;
 	unsigned kind = calls_kind_is_resumed(e->kind) ? CALL_RESUMED : tail ? CALL_TAIL : e->kind;
 	/* A frame that has none below begins a segment. */
-	int rc = e->depth ? 0 : put_event(t, e, CALL_EVENT_SEGMENT, 0, NULL);
+	int rc = e->depth ? 0 : put_event(t, e, CALL_EVENT_SEGMENT, e->again ? SEGMENT_AGAIN : SEGMENT_NEW, NULL);
 
 	if (rc == 0 && nested)
 		rc = leave_caller(t, e);

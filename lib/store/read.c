@@ -51,7 +51,8 @@ const struct store_layout *store_layout(uint32_t version)
 {
 	static const struct store_layout layouts[] = {
 		{ .totals_size = 72, .segment_size = 32, .kind_bits = 3, .move_shift = MOVE_BITS },
-		{ TOTALS_SIZE, SEGMENT_SIZE, KIND_BITS, MOVE_SHIFT, .waits = true, .nested = true, .resumed = true },
+		{ TOTALS_SIZE, SEGMENT_SIZE_LEAST, KIND_BITS, MOVE_SHIFT, .waits = true, .nested = true,
+		  .resumed = true },
 	};
 
 	return version < STORE_OLDEST || version > STORE_VERSION ? NULL : &layouts[version - STORE_OLDEST];
@@ -339,6 +340,7 @@ static int decode_segment(struct store *s, struct reader *r, void *item)
 	    rd_u32(r, &g->n_roots) < 0 || rd_u32(r, &g->uncertain) < 0 ||
 	    (s->layout->waits && rd_u64(r, &g->waited) < 0))
 		return -EBADMSG;
+	rd_u32(r, &g->flags);
 	return 0;
 }
 

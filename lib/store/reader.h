@@ -18,6 +18,7 @@ struct stored_segment {
 	uint32_t n_roots;
 	/* the stack is uncertain from the beginning up to the MARK_WAS_UNCERTAIN with this number, the first being 1 */
 	uint32_t uncertain;
+	uint32_t flags;
 };
 
 struct stored_thread {

@@ -12,7 +12,7 @@ struct recovered_thread {
 	uint32_t index; /* in the writer */
 	uint32_t depth;
 	uint64_t time, instructions;
-	bool open; /* a segment has begun */
+	bool gap; /* the last event was one */
 };
 
 struct recovery {
@@ -231,6 +231,7 @@ static int recover_event(struct recovery *r, struct recovered_thread *t, const s
 	}
 	if (rc < 0)
 		return rc;
+	t->gap = e.type == CALL_EVENT_GAP;
 	t->depth += e.type == CALL_EVENT_ENTER || e.type == CALL_EVENT_ROOT;
 	t->time = e.time;
 	t->instructions = e.instructions;
@@ -305,16 +306,20 @@ static int recover_chunk(struct recovery *r, const struct chunk_head *c, int to)
 	}
 }
 
-/* Leaves the frames that are open at the end of the whole chunks. */
+/* What followed the whole chunks is missing in each thread. */
 static int close_threads(struct recovery *r)
 {
+	const struct written_event leave = { .code = CODE_LEAVE, .value = LEAVE_GAP },
+				   gap = { .code = CODE_NOTE, .value = GAP_TRUNCATED << 1 };
 	int rc = 0;
 
 	for (size_t i = 0; i < r->n_threads; i++) {
 		struct recovered_thread *t = &r->threads[i];
 
 		while (rc == 0 && t->depth)
-			rc = recover_event(r, t, &(struct written_event){ .code = CODE_LEAVE, .value = LEAVE_END });
+			rc = recover_event(r, t, &leave);
+		if (rc == 0 && !t->gap)
+			rc = recover_event(r, t, &gap);
 	}
 	return rc;
 }

@@ -222,6 +222,8 @@ static void write_indexes(struct table_writer *t)
 			buf_u32(b, th->segments[k].n_roots);
 			buf_u32(b, th->segments[k].uncertain);
 			buf_u64(b, th->segments[k].waited);
+			buf_u32(b, th->segments[k].again ? SEGMENT_IS_AGAIN : 0);
+			buf_u32(b, 0);
 		}
 		roots += th->n_roots;
 	}

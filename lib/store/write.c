@@ -8,6 +8,7 @@ enum {
 	ROOTS_MAX = 1 << 20,
 	SEGMENT_ROOTS_MAX = STORE_DEPTH_MAX / 2 - 1024, /* leaves readers room for the frames of lib/calls above them */
 	SEGMENTS_MAX = 2 << 20,
+	SPLITS_MAX = 4096,
 	EVENT_MAX = 4096, /* bytes of one event at most; a move with 255 enters needs the most */
 };
 
@@ -94,8 +95,7 @@ static void thread_release(struct writer_thread *t)
 	t->stack = NULL;
 	free(t->uses);
 	t->uses = NULL;
-	free(t->cut_calls);
-	t->cut_calls = NULL;
+	cut_calls_done(&t->cut_calls);
 	buf_done(&t->block);
 	buf_done(&t->leaves);
 }
@@ -120,6 +120,8 @@ struct store_writer *store_writer_free(struct store_writer *w)
 	free(w->notes);
 	hash_done(&w->regions);
 	hash_done(&w->inlined_functions);
+	hash_done(&w->file_functions);
+	texts_done(&w->files);
 	hash_done(&w->inlined_instances);
 	hash_done(&w->site_places);
 	buf_done(&w->meta);
@@ -169,7 +171,6 @@ _apart_ static int begin_block(struct writer_thread *t, const struct call_event 
 	t->block_time = t->time = e->time;
 	t->instructions = e->instructions;
 	t->block_slices = t->block_bound = 0;
-	t->block_timed = false;
 	t->block_segments = t->n_segments;
 	t->block_roots = t->n_segments ? t->segments[t->n_segments - 1].n_roots : 0;
 	buf_varint(b, e->instructions);
@@ -231,7 +232,7 @@ _apart_ static int end_block(struct store_writer *w, struct writer_thread *t)
 	buf_u64(b, t->block_time);
 	buf_u64(b, t->time);
 	buf_u64(b, t->block_slices);
-	buf_u64(b, t->block_timed ? t->block_bound : UINT64_MAX);
+	buf_u64(b, t->block_bound);
 	buf_u64(b, t->block_segments);
 	buf_u32(b, t->block_roots);
 	buf_u32(b, leaves);
@@ -239,7 +240,7 @@ _apart_ static int end_block(struct store_writer *w, struct writer_thread *t)
 	buf_u32(b, sums.leaves);
 	t->events += t->block_events;
 	t->slices += t->block_slices;
-	t->bound = t->block_timed ? MAX(t->bound, t->block_bound) : UINT64_MAX;
+	t->bound = MAX(t->bound, t->block_bound);
 	t->block_events = 0;
 	return rc < 0 ? rc : buf_error(b);
 }
@@ -298,27 +299,6 @@ static inline struct writer_use *use_of(struct store_writer *w, struct writer_th
 	return u;
 }
 
-/* What the calls that were joined last had called is over. */
-static inline void end_joined(struct writer_thread *t)
-{
-	if (t->joined)
-		store_end_joined(t);
-}
-
-/* Returns true for a frame that was entered, or that has been open since before the thread's trace began. */
-static inline bool is_call(struct writer_thread *t, struct writer_use *u, uint32_t function, enum call_kind kind)
-{
-	bool resumed = calls_kind_is_resumed(kind);
-
-	if (kind != CALL_INFERRED && !resumed) {
-		end_joined(t);
-		return true;
-	}
-	if (u->cut && store_join_cut_call(t, function))
-		return false;
-	return !resumed && !(t->again && !t->depth);
-}
-
 static inline int frame_push(struct store_writer *w, struct writer_thread *t, const struct writer_frame *frame)
 {
 	int rc = array_reserve(t->stack, t->depth, &t->cap_stack);
@@ -329,10 +309,11 @@ static inline int frame_push(struct store_writer *w, struct writer_thread *t, co
 	if (t->depth >= STORE_DEPTH_MAX)
 		return -EINVAL;
 	if (frame->root)
-		end_joined(t);
-	w->functions[frame->function].calls += is_call(t, u, frame->function, frame->kind);
+		cut_calls_leave(&t->cut_calls);
+	w->functions[frame->function].calls +=
+	    cut_calls_enter(&t->cut_calls, frame->function, frame->kind, t->again && !t->depth);
 	w->functions[frame->function].resumed += frame->kind == CALL_RESUMED && frame->site != NO_SITE;
-	t->again = t->cutting = false;
+	t->again = false;
 	u->active++;
 	t->stack[t->depth] = *frame;
 	if (!frame->root)
@@ -385,7 +366,7 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 
 	if (!t->depth)
 		return -EINVAL;
-	end_joined(t);
+	cut_calls_leave(&t->cut_calls);
 	f = &t->stack[--t->depth];
 	total = &w->functions[f->function];
 	u = use_of(w, t, f->function);
@@ -396,7 +377,7 @@ static inline int frame_pop(struct store_writer *w, struct writer_thread *t, con
 		buf_add(&t->leaves, &f->function, sizeof(f->function));
 	}
 	if (kind == LEAVE_GAP)
-		rc = store_cut_call(t, f->function);
+		rc = cut_calls_add(&t->cut_calls, t->depth, f->function);
 	if (rc < 0)
 		return rc;
 	ns = e->time - f->enter;
@@ -534,8 +515,11 @@ _apart_ static int begin_segment(struct writer_thread *t, const struct call_even
 		t->cut = true;
 		return write_gap(t, e, GAP_TRUNCATED);
 	}
-	t->segments[t->n_segments++] =
-	    (struct writer_segment){ e->time, e->instructions, t->waited, (uint32_t)t->n_roots };
+	t->segments[t->n_segments++] = (struct writer_segment){ .time = e->time,
+								.instructions = e->instructions,
+								.waited = t->waited,
+								.first_root = (uint32_t)t->n_roots,
+								.again = e->kind == SEGMENT_AGAIN };
 	t->after_gap = false;
 	t->again = e->kind == SEGMENT_AGAIN;
 	put_event(t, e, CODE_SEGMENT);
@@ -596,6 +580,21 @@ _apart_ static int write_move(struct store_writer *w, struct writer_thread *t, c
 	return rc;
 }
 
+/*
+ * Returns true if an event must begin a new block: its time step does not fit beside a code, and a new block has its
+ * time in full; or times begin or cease to be known, and a block has one bound. Where they do so all the time, those of
+ * a block are not known.
+ */
+static inline bool needs_block(struct writer_thread *t, const struct call_event *e)
+{
+	if ((e->time - t->time) >> (64 - CODE_BITS))
+		return true;
+	if ((e->bound == UINT64_MAX) == (t->block_bound == UINT64_MAX) || t->splits > SPLITS_MAX + t->events / 64)
+		return false;
+	t->splits++;
+	return true;
+}
+
 /* Attributes the time since the last event to the function on top. */
 static inline void add_self(struct store_writer *w, const struct writer_thread *t, const struct call_event *e)
 {
@@ -619,8 +618,7 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 		return 0;
 	}
 	add_self(w, t, e);
-	/* A time step that does not fit beside a code needs a new block, which has its time in full. */
-	if (t->block_events && (e->time - t->time) >> (64 - CODE_BITS)) {
+	if (t->block_events && needs_block(t, e)) {
 		rc = end_block(w, t);
 		if (rc < 0)
 			return rc;
@@ -634,10 +632,7 @@ int store_event(struct store_writer *w, uint32_t thread, const struct call_event
 	if (t->block.capacity - t->block.size < EVENT_MAX && !buf_reserve(&t->block, EVENT_MAX))
 		return buf_error(&t->block);
 	t->block_events += e->type == CALL_EVENT_MOVE ? e->left + e->entered : 1;
-	if (e->bound != UINT64_MAX) {
-		t->block_bound = MAX(t->block_bound, e->bound);
-		t->block_timed = true;
-	}
+	t->block_bound = MAX(t->block_bound, e->bound);
 	switch (e->type) {
 	case CALL_EVENT_SEGMENT:
 		rc = begin_segment(t, e);

@@ -7,6 +7,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/texts.h"
 #include "lib/notes/notes.h"
+#include "lib/store/cut-calls.h"
 #include "lib/store/format.h"
 #include "lib/store/histogram.h"
 #include "lib/store/store.h"
@@ -43,7 +44,6 @@ struct writer_frame {
 /* State of a function in one thread's stack, so that the totals count the time of recursive calls once. */
 struct writer_use {
 	uint32_t active;
-	uint32_t cut;        /* how many of the thread's cut_calls are of it */
 	uint32_t last_block; /* number of the last block that has a leave of it, from 1 on */
 	uint32_t segment;    /* the segment that ns and instructions belong to */
 	bool called;         /* inlined: the last call, of which more pieces may follow, is not in the totals yet */
@@ -63,6 +63,7 @@ struct writer_segment {
 	uint32_t first_root, n_roots;
 	uint32_t marks;     /* MARK_WAS_UNCERTAIN so far */
 	uint32_t uncertain; /* marks before the last root; later marks concern no frame of the segment */
+	bool again;         /* it has begun with a stack that the thread has left before */
 };
 
 /* Marks of a note so far, of one thread. */
@@ -90,7 +91,7 @@ struct writer_thread {
 	uint32_t deepest;
 	struct store_gaps gaps_of[STORE_GAP_KINDS];
 	uint8_t gap_kind;  /* kind of the last gap */
-	bool again;        /* the segment has begun with a stack that the thread has left before */
+	bool again;        /* the next frame is the first of a segment, which has begun so */
 	bool after_gap;    /* the last event was a gap; the next one must begin a segment */
 	struct buf blocks; /* records of BLOCKS */
 	struct writer_segment *segments;
@@ -101,20 +102,15 @@ struct writer_thread {
 	size_t depth, cap_stack;
 	struct writer_use *uses;
 	size_t n_uses;
-	/* Functions of the calls that gaps ended, as they were in the stack, but those that are known to be over. */
-	uint32_t *cut_calls;
-	size_t n_cut_calls, cap_cut_calls, cut_base; /* cut_base: of the last gap */
-	bool cutting;                                /* more calls of that gap are left next */
-	size_t joined;       /* one plus the number of the one that was joined last; 0: other events followed */
-	size_t joined_first; /* the number of the outermost that was joined with it */
+	struct cut_calls cut_calls;
 
 	struct buf block;
 	uint32_t block_number; /* from 1 on */
 	struct buf leaves;     /* numbers of the functions left in the block */
 	size_t block_limit;
 	uint64_t block_time, block_slices, block_bound, block_segments;
-	bool block_timed; /* an error bound of its times is known */
 	uint32_t block_events, block_roots;
+	uint32_t splits; /* blocks that ended where times began or ceased to be known */
 	uint64_t time;
 	struct writer_marks marks;
 };
@@ -132,6 +128,8 @@ struct store_writer {
 	struct writer_seen seen[8192]; /* indexed by a hash of the key */
 	struct hash regions;           /* function numbers by struct region pointer */
 	struct hash inlined_functions; /* function numbers of inlined functions by name, image, file and line */
+	struct hash file_functions;    /* function numbers of others by name, text in files, and offset */
+	struct texts files;            /* the numbers of an image and of its build-id */
 	struct hash inlined_instances; /* site numbers by struct inlined pointer */
 	struct hash site_places;       /* site numbers by function, file and line */
 	struct writer_notes *sought;   /* of the program; or NULL */
@@ -163,21 +161,6 @@ int chunk_append(struct store_writer *w, enum store_chunk_type type, const struc
 
 /* Appends a chunk with the names that are new since the last one. */
 int chunk_append_names(struct store_writer *w);
-
-/*
- * cut-calls.c. Notes that a gap ends the call that was on top of the stack; those below it are next, down to the
- * outermost. -ENOMEM.
- */
-int store_cut_call(struct writer_thread *t, uint32_t function);
-
-/*
- * Returns true if a call of a function that has been open since before the segment is one that a gap ended, the
- * innermost; or, directly within one that is, the outermost in it. There is one of the function.
- */
-bool store_join_cut_call(struct writer_thread *t, uint32_t function);
-
-/* What the calls that were joined last had called is over. */
-void store_end_joined(struct writer_thread *t);
 
 /* notes.c: the writer reports each function that gets a number; the one whose calls mark notes is remembered. */
 void store_notes_function(struct store_writer *w, uint32_t function, const char *name);

@@ -391,13 +391,22 @@ static void test_pieces(void)
 	CHECK_EQ(whole_in_pieces(LEAVE_SWITCH), 0);
 }
 
+/* True if a cut thread ends with this event: its frames are left by a gap. */
+static bool ends_with_gap(struct store_iter *it, struct store_event e)
+{
+	while (e.type == STORE_LEAVE && e.kind == LEAVE_GAP)
+		if (store_iter_next(it, &e) != 1)
+			return false;
+	return e.type == STORE_GAP && e.kind == GAP_TRUNCATED && store_iter_next(it, &e) == 0;
+}
+
 /*
  * Counts the events of a thread that equal those written; SIZE_MAX if there are others. Roots are not compared, since
  * they are known at the end of a segment only. cut: the thread may end at any event.
  */
 static size_t count_true(const struct store *s, struct store_iter *it, const struct thread *t, bool cut)
 {
-	struct store_event e;
+	struct store_event e = { 0 };
 	size_t i = 0, n = 0;
 	int rc;
 
@@ -416,9 +425,9 @@ static size_t count_true(const struct store *s, struct store_iter *it, const str
 				continue;
 			}
 		}
-		return cut && e.type == STORE_LEAVE && e.kind == LEAVE_END ? n : SIZE_MAX;
+		return cut && ends_with_gap(it, e) ? n : SIZE_MAX;
 	}
-	return rc < 0 ? SIZE_MAX : n;
+	return rc < 0 || (cut && e.type != STORE_GAP) ? SIZE_MAX : n;
 }
 
 /*
