@@ -436,17 +436,39 @@ static int enter_kernel(struct calls *c)
 	/* Behind a gap for too many frames, the exception is older than the segment. */
 	calls_top(c)->kernel = calls_top(c)->anchor == ANCHOR_RESUME;
 	calls_top(c)->back = c->interrupted_back;
+	/* A system call is no wait, then. */
+	if (!c->kernel_traced && c->system_call && !c->emulated && !c->times.has_switches)
+		event_times_drop_wait(&c->times);
+	c->kernel_traced = true;
 	return 0;
+}
+
+/* Returns the number of frames up to the innermost that an exception entered; 0: there is none. */
+static size_t find_kernel_entry(const struct calls *c)
+{
+	size_t depth = c->depth;
+
+	while (depth > 0 && !c->stack[depth - 1].kernel)
+		depth--;
+	return depth;
+}
+
+/* The kernel alone is traced: it has been entered again, and what the thread did meanwhile is not known. */
+static int enter_kernel_alone(struct calls *c, uint64_t addr)
+{
+	int rc = calls_gap(c, GAP_PAUSED);
+
+	c->arrival = ARRIVE_FLOW;
+	c->called = addr;
+	return rc < 0 ? rc : calls_segment(c);
 }
 
 /* Handles an exception return of the kernel: leaves its frames, so that the state is as if it had not been traced. */
 static int leave_kernel(struct calls *c)
 {
-	size_t depth = c->depth;
+	size_t depth = find_kernel_entry(c);
 	int rc;
 
-	while (depth > 0 && !c->stack[depth - 1].kernel)
-		depth--;
 	/* The exception was before the segment: what it interrupted is below all frames. */
 	if (!depth)
 		return c->depth > 1 && calls_top(c)->function->start >> 63 ? calls_pop_to(c, 1, LEAVE_RETURN) : 0;
@@ -499,10 +521,15 @@ static int resume_after_handler(struct calls *c, uint64_t addr)
 static int arrive_by_resume(struct calls *c, uint64_t addr)
 {
 	const struct region *to = c->here.region;
+	/* What the kernel calls in firmware or a hypervisor returns behind the call, and is not traced. */
+	bool returned = c->has_successor && addr == c->successor, restarted = c->restarted;
 	size_t depth = SIZE_MAX;
 	int rc = 0;
 
-	if (addr >> 63 && !c->exception_return)
+	c->restarted = false;
+	if (addr >> 63 && c->exception_return && restarted && !find_kernel_entry(c))
+		return enter_kernel_alone(c, addr);
+	if (addr >> 63 && !c->exception_return && !returned)
 		return enter_kernel(c);
 	if (c->exception_return)
 		rc = leave_kernel(c);
@@ -527,6 +554,9 @@ static int arrive_by_resume(struct calls *c, uint64_t addr)
 		return return_without_frame(c, addr, addr);
 	if (addr == to->start || to->kind != REGION_FUNCTION)
 		return enter_handler(c, addr, c->has_successor ? c->successor : UINT64_MAX);
+	/* The kernel had the function go on elsewhere, after a fault that it expects. */
+	if (c->depth == 1 && calls_top(c)->function == to)
+		return calls_set_uncertain(c);
 	return return_without_frame(c, addr, addr);
 }
 

@@ -141,6 +141,8 @@ struct calls {
 	bool resumed_begins;                /* a function that was resumed first turned out to begin a call */
 	bool indirect;                      /* ARRIVE_JUMP: by an indirect branch */
 	bool system_call, exception_return; /* ARRIVE_RESUME: what it comes back from */
+	bool restarted;                     /* tracing has started again since the exception return */
+	bool kernel_traced;                 /* what the kernel executes is in the trace */
 };
 
 /*

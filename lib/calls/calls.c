@@ -363,8 +363,9 @@ static int on_exception(struct calls *c, const struct element *e)
 	c->interrupted_back = back;
 	c->successor = e->exception.ret;
 	c->has_successor = e->exception.has_ret;
-	c->system_call = e->exception.syscall;
-	c->exception_return = false;
+	/* The kernel makes calls of firmware or a hypervisor by the same exception. */
+	c->system_call = e->exception.syscall && !(e->exception.has_ret && e->exception.ret >> 63);
+	c->exception_return = c->restarted = false;
 	if (rc < 0)
 		return rc;
 	if (!c->system_call)
@@ -376,7 +377,7 @@ static int on_exception(struct calls *c, const struct element *e)
 			(struct calls_frame){ .function = calls_syscall_region(find_number(c)) });
 	if (rc == 0)
 		rc = add_exception_place(c);
-	if (!c->emulated && !c->times.has_switches)
+	if (!c->emulated && !c->times.has_switches && !c->kernel_traced)
 		event_times_add_wait(&c->times);
 	return rc;
 }
@@ -499,8 +500,10 @@ static int on_trace_on(struct calls *c, const struct element *e)
 	 * After an exception tracing stops while the kernel runs, which is not a gap. The emulated trace unit ends each
 	 * exception with a return, unless tracing was stopped before that.
 	 */
-	if (c->arrival == ARRIVE_RESUME && (!c->emulated || c->exception_return))
+	if (c->arrival == ARRIVE_RESUME && (!c->emulated || c->exception_return)) {
+		c->restarted = c->exception_return;
 		return 0;
+	}
 	if (!c->filters_known && c->depth && e->reason == REASON_BEGIN)
 		c->filtered = true;
 	return calls_gap(c, GAP_PAUSED);

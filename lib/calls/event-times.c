@@ -249,48 +249,145 @@ static int emit_pause(struct event_times *s, struct pause_place *p, const struct
 	return rc;
 }
 
+/* The pauses of an interval. */
+struct pauses {
+	struct calls_pause list[PAUSES_MAX];
+	size_t n;
+	bool begun; /* the first one is the rest of one that began before the interval */
+	bool ahead; /* one more begins at its end */
+};
+
 /*
  * Finds the pauses of the interval that ends at `until`, cut to it. last: nothing follows. The kernel records a switch
  * before the trace stops, and the end of a pause after it starts again. A time nearer to the record of the switch was
  * taken before the stop: the pause is to come. What is left of a pause behind its place is none.
  */
-static size_t find_pauses(struct event_times *s, uint64_t until, bool last, struct calls_pause list[PAUSES_MAX])
+static void find_pauses(struct event_times *s, uint64_t until, bool last, struct pauses *ret)
 {
 	uint64_t from = s->time, ends = s->paused_until;
-	size_t n = 0;
 
-	while (n < PAUSES_MAX && from < until && s->find_pause(s->pause_user, from, until, &list[n])) {
-		struct calls_pause *p = &list[n];
+	ret->n = 0;
+	ret->begun = ret->ahead = false;
+	while (ret->n < PAUSES_MAX && from < until && s->find_pause(s->pause_user, from, until, &ret->list[ret->n])) {
+		struct calls_pause *p = &ret->list[ret->n];
 
+		ret->begun |= !ret->n && p->from < s->stamp;
 		p->from = MAX(p->from, from);
-		if (s->has_switches && !last && p->to > until && p->to - until > until - p->from)
+		ret->ahead = s->has_switches && !last && p->to > until && p->to - until > until - p->from;
+		if (ret->ahead)
 			break;
-		n += !s->has_switches || p->to > ends;
+		ret->n += !s->has_switches || p->to > ends;
 		ends = MAX(ends, p->to);
 		p->to = MIN(p->to, until);
 		from = p->to;
 	}
 	s->paused_until = ends;
-	return n;
 }
 
-/* Emits the pauses of the interval that ends at `until`, in the last places; more than there are are in the first one.
- */
-static int emit_pauses(struct event_times *s, uint64_t until, uint64_t bound, bool last)
+/* Returns true if the thread is still in the last place. */
+static bool stays_in_place(const struct event_times *s, uint64_t pos)
 {
-	struct calls_pause list[PAUSES_MAX];
-	size_t n;
+	const struct pause_place *last = s->n_places ? &s->places[s->n_places - 1] : NULL;
+
+	return last && last->pos == pos && last->n >= s->n;
+}
+
+/* Returns the index of the first or last gap among the items from first on; s->n: there is none. */
+static size_t find_gap(const struct event_times *s, size_t first, bool last)
+{
+	size_t found = s->n;
+
+	for (size_t i = first; i < s->n && (last || found == s->n); i++)
+		if (s->items[i].type == CALL_EVENT_GAP)
+			found = i;
+	return found;
+}
+
+/* Returns true if nothing was executed between a place and the gap that follows. */
+static bool leads_to_gap(const struct event_times *s, const struct pause_place *p, size_t gap)
+{
+	for (size_t i = p->n; i < gap; i++)
+		if (s->items[i].type != CALL_EVENT_LEAVE || s->items[i].kind != LEAVE_GAP)
+			return false;
+	return p->n <= gap && s->items[gap].pos == p->pos;
+}
+
+/* The places that the pauses of an interval may have. */
+struct places_for_pauses {
+	size_t first, end; /* of which the last ones are taken */
+	size_t before_gap; /* that of the first pause; s->n_places: none */
+	size_t leading;    /* places that the first pauses have, one each */
+	bool excess;       /* more pauses than places are in the first one */
+};
+
+/*
+ * Finds where pauses can be. In a gap the thread may have paused any number of times: of the places before it, only the
+ * one in which the trace was lost has one; but each has one where the kernel switches. pos: the end of the interval.
+ */
+static struct places_for_pauses find_places(const struct event_times *s, const struct pauses *pauses, uint64_t pos)
+{
+	struct places_for_pauses p = { .end = s->n_places, .before_gap = s->n_places, .excess = true };
+	size_t first_gap, last_gap = find_gap(s, 0, true);
+
+	if (pauses->ahead && stays_in_place(s, pos))
+		p.end--;
+	if (last_gap == s->n)
+		return p;
+	p.excess = false;
+	while (p.first < p.end && s->places[p.first].n <= last_gap)
+		p.first++;
+	first_gap = find_gap(s, 0, false);
+	while (s->has_switches && p.leading < p.first && s->places[p.leading].n <= first_gap)
+		p.leading++;
+	for (size_t i = 0; i < p.first && !s->has_switches; i++) {
+		first_gap = find_gap(s, s->places[i].n, false);
+		if (first_gap < s->n && leads_to_gap(s, &s->places[i], first_gap))
+			p.before_gap = i;
+	}
+	return p;
+}
+
+/* Returns the index of the place of a pause; SIZE_MAX: it has none. */
+static size_t place_of_pause(const struct event_times *s, const struct pauses *pauses,
+			     const struct places_for_pauses *p, size_t pause)
+{
+	size_t places = p->end - p->first, left = pauses->n - pause;
+
+	if (!pause && pauses->begun && !s->has_switches)
+		return s->n_places && s->places[0].pos == s->pos && !s->places[0].n ? 0 : SIZE_MAX;
+	if (!pause && p->before_gap < s->n_places)
+		return p->before_gap;
+	if (pause < p->leading)
+		return pause;
+	if (left <= places)
+		return p->end - left;
+	return p->excess && places ? p->first : SIZE_MAX;
+}
+
+/* Emits the pauses of the interval that ends at `until`, at pos, in their places. */
+static int emit_pauses(struct event_times *s, uint64_t pos, uint64_t until, uint64_t bound, bool last)
+{
+	struct places_for_pauses places;
+	struct pauses pauses;
+	bool stays;
 	int rc = 0;
 
 	/* Cycle counts are not divided. */
 	if (!s->find_pause || !s->n_places || s->cycles || s->counted)
 		return 0;
-	n = find_pauses(s, until, last, list);
-	for (size_t used = 0; rc == 0 && used < n; used++) {
-		size_t i = s->n_places - MIN(n - used, s->n_places);
-		struct pause_place p = s->places[i];
+	find_pauses(s, until, last, &pauses);
+	if (!pauses.n)
+		return 0;
+	places = find_places(s, &pauses, pos);
+	stays = places.end < s->n_places;
+	for (size_t n = 0; rc == 0 && n < pauses.n; n++) {
+		size_t i = place_of_pause(s, &pauses, &places, n);
+		struct pause_place p;
 
-		rc = emit_pause(s, &p, &list[used], bound);
+		if (i == SIZE_MAX)
+			continue;
+		p = s->places[i];
+		rc = emit_pause(s, &p, &pauses.list[n], bound);
 		s->places[i].n = s->places[i].waits = 0;
 		for (size_t k = i + 1; k < s->n_places; k++) {
 			s->places[k].n -= MIN(p.n, s->places[k].n);
@@ -298,19 +395,18 @@ static int emit_pauses(struct event_times *s, uint64_t until, uint64_t bound, bo
 		}
 	}
 	/* The kernel switches there once. */
-	if (s->has_switches && n)
-		s->n_places = 0;
+	if (s->has_switches) {
+		s->places[0] = s->places[s->n_places - 1];
+		s->n_places = stays;
+	}
 	return rc;
 }
 
 /* Forgets the places of the interval that has ended, unless the thread is still in the last one. */
 static void end_places(struct event_times *s, uint64_t pos)
 {
-	const struct pause_place *last = s->n_places ? &s->places[s->n_places - 1] : NULL;
-	bool stays = last && last->pos == pos && last->n >= s->n;
-
-	s->n_places = stays;
-	if (stays)
+	s->n_places = stays_in_place(s, pos);
+	if (s->n_places)
 		s->places[0] = (struct pause_place){ pos, 0, 0 };
 }
 
@@ -383,6 +479,11 @@ void event_times_add_wait(struct event_times *s)
 	s->uncounted = true;
 }
 
+void event_times_drop_wait(struct event_times *s)
+{
+	s->waits -= s->waits > 0;
+}
+
 /* Returns the largest error of an event in the interval that ends at a timestamp. */
 static uint64_t interval_bound(const struct event_times *s, uint64_t instructions, uint64_t time)
 {
@@ -426,7 +527,7 @@ int event_times_add_timestamp(struct event_times *s, uint64_t pos, uint64_t time
 				learn_pace(&s->cycle_pace, s->cycles, time - MIN(time, s->time));
 		}
 	}
-	rc = s->started && s->stamp ? emit_pauses(s, time, bound, false) : 0;
+	rc = s->started && s->stamp ? emit_pauses(s, pos, time, bound, false) : 0;
 	end_places(s, pos);
 	if (rc == 0)
 		rc = emit_pending(s, pos, time, bound);
@@ -442,10 +543,11 @@ int event_times_end(struct event_times *s, uint64_t pos, uint64_t end)
 	if (end && !s->started)
 		s->time = end - MIN(run, end);
 	if (end && end >= s->time && s->started && s->stamp) {
-		int rc = emit_pauses(s, end, end - s->stamp, true);
+		int rc = emit_pauses(s, pos, end, end - s->stamp, true);
 
 		if (rc < 0)
 			return rc;
+		run = run_time(s, pos - s->pos);
 	}
 	if (end && end >= s->time)
 		return emit_pending(s, pos, s->waits ? end : MIN(end, add_saturating(s->time, run)),

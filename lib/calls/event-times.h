@@ -77,6 +77,9 @@ void event_times_add_cycles(struct event_times *s, uint64_t n);
 /* Adds a wait: time passes between the events before and after it. */
 void event_times_add_wait(struct event_times *s);
 
+/* The wait that was added last is none; no event followed. */
+void event_times_drop_wait(struct event_times *s);
+
 /* Notes that the thread may have paused here. */
 int event_times_add_place(struct event_times *s, uint64_t pos);
 

@@ -267,7 +267,7 @@ static void b(uint64_t at)
 	range(at, 1, INSTR_BR, SUB_NONE, true);
 }
 
-static void br(uint64_t at)
+static inline void br(uint64_t at)
 {
 	range(at, 1, INSTR_IBR, SUB_NONE, true);
 }
@@ -317,6 +317,79 @@ static void end(uint64_t time, const char *want)
 	region_map_free(regions);
 	symbols_free(symbols);
 	symbols_free(kernel_symbols);
+}
+
+static inline void eret(uint64_t at)
+{
+	range(at, 1, INSTR_IBR, SUB_ERET, true);
+}
+
+/* An exception into the kernel, which is traced. */
+static inline void taken(enum cause cause, uint64_t from)
+{
+	struct element e = { .kind = ELEM_EXCEPTION };
+
+	e.exception.syscall = cause == SYSCALL;
+	e.exception.has_ret = true;
+	e.exception.ret = from;
+	element(e);
+}
+
+/* From the vector to the kernel's own function. */
+static inline void enter_kernel(void)
+{
+	b(VECTOR);
+	run(ENTRY, 1);
+	bl(ENTRY + 4);
+	run(WORK, 1);
+}
+
+static inline void leave_kernel(void)
+{
+	ret(WORK + 12);
+	eret(ENTRY + 8);
+}
+
+static uint64_t times[64];
+static size_t n_times;
+
+static inline int on_time(void *user, const struct call_event *e)
+{
+	check_order(e);
+	if (n_times < ELEMENTS(times))
+		times[n_times++] = e->time;
+	return 0;
+}
+
+static inline void begin_times(void)
+{
+	static const struct calls_sink sink = { on_time, NULL };
+
+	begin();
+	calls_free(calls);
+	calls_new(regions, &sink, &calls);
+	n_times = 0;
+}
+
+/* Pauses of the thread, as its switch records have them. */
+static const struct calls_pause *pauses;
+static size_t n_pauses;
+
+static inline bool find_pause(void *user, uint64_t from, uint64_t to, struct calls_pause *ret)
+{
+	for (size_t i = 0; i < n_pauses; i++)
+		if (pauses[i].to > from && pauses[i].from < to) {
+			*ret = pauses[i];
+			return true;
+		}
+	return false;
+}
+
+static inline void set_pauses(const struct calls_pause *list, size_t n)
+{
+	pauses = list;
+	n_pauses = n;
+	calls_set_pauses(calls, find_pause, NULL);
 }
 
 #endif

@@ -120,37 +120,6 @@ static void test_too_many_stacks(void)
 	unwind_free(linker);
 }
 
-static void eret(uint64_t at)
-{
-	range(at, 1, INSTR_IBR, SUB_ERET, true);
-}
-
-/* An exception into the kernel, which is traced. */
-static void taken(enum cause cause, uint64_t from)
-{
-	struct element e = { .kind = ELEM_EXCEPTION };
-
-	e.exception.syscall = cause == SYSCALL;
-	e.exception.has_ret = true;
-	e.exception.ret = from;
-	element(e);
-}
-
-/* From the vector to the kernel's own function. */
-static void enter_kernel(void)
-{
-	b(VECTOR);
-	run(ENTRY, 1);
-	bl(ENTRY + 4);
-	run(WORK, 1);
-}
-
-static void leave_kernel(void)
-{
-	ret(WORK + 12);
-	eret(ENTRY + 8);
-}
-
 /* Where the kernel is traced, a system call contains what it executes; so does what an exception interrupts. */
 static void test_kernel(void)
 {
@@ -771,17 +740,6 @@ static void test_too_deep_inlined(void)
 	inlines_free(inlines);
 }
 
-static uint64_t times[64];
-static size_t n_times;
-
-static int on_time(void *user, const struct call_event *e)
-{
-	check_order(e);
-	if (n_times < ELEMENTS(times))
-		times[n_times++] = e->time;
-	return 0;
-}
-
 static void test_times(void)
 {
 	struct calls_sink sink = { on_time, NULL };
@@ -835,16 +793,6 @@ static void test_times(void)
 static void cycles(uint32_t n)
 {
 	element((struct element){ .kind = ELEM_CYCLES, .has_cycles = true, .cycles = n });
-}
-
-static void begin_times(void)
-{
-	static const struct calls_sink sink = { on_time, NULL };
-
-	begin();
-	calls_free(calls);
-	calls_new(regions, &sink, &calls);
-	n_times = 0;
 }
 
 /* Cycles that are counted within a single range after a call. */
@@ -1023,264 +971,6 @@ static void test_regions(void)
 	symbols_free(c);
 }
 
-static const struct calls_pause pauses[] = { { 1150, 1900, true }, { 2200, 2700, false }, { 3000, 9000, false } };
-
-static bool find_pause(void *user, uint64_t from, uint64_t to, struct calls_pause *ret)
-{
-	for (size_t i = 0; i < ELEMENTS(pauses); i++)
-		if (pauses[i].to > from && pauses[i].from < to) {
-			*ret = pauses[i];
-			return true;
-		}
-	return false;
-}
-
-/* 100 instructions, an interrupt in which the thread is preempted, 100 more, and two system calls of which it waits in
- * the second one; then one that lasts until the end. */
-static void run_with_pauses(void)
-{
-	calls_set_pauses(calls, find_pause, NULL);
-	timestamp(1000);
-	for (int i = 0; i < 4; i++)
-		range(MAIN, 25, INSTR_BR, SUB_NONE, true);
-	exception(FAULT, MAIN);
-	timestamp(1950);
-	for (int i = 0; i < 4; i++)
-		range(MAIN, 25, INSTR_BR, SUB_NONE, true);
-	run(MAIN, 1);
-	exception(SYSCALL, MAIN + 4);
-	run(MAIN + 4, 1);
-	exception(SYSCALL, MAIN + 8);
-	timestamp(2750);
-	run(MAIN + 8, 1);
-	exception(SYSCALL, MAIN + 12);
-}
-
-/* Pauses lie within the exceptions and system calls of the trace. */
-static void test_pauses(void)
-{
-	begin();
-	run_with_pauses();
-	end(8000, "segment inferred:main( preempted( ) syscall( ) syscall( waiting( ) ) syscall( waiting( ) )end )end");
-	begin_times();
-	run_with_pauses();
-	end(8000, "");
-	CHECK_EQ(n_times, 15);
-	CHECK_EQ(times[2], 1150); /* preempted */
-	CHECK_EQ(times[3], 1900);
-	CHECK(times[4] >= 1950 && times[6] <= 2200);
-	CHECK_EQ(times[7], 2200); /* waiting */
-	CHECK_EQ(times[8], 2700);
-	CHECK(times[9] >= 2700 && times[9] <= 2750);
-	CHECK_EQ(times[11], 3000);
-	CHECK_EQ(times[12], 8000);
-}
-
-static void context(uint8_t level)
-{
-	element((struct element){ .kind = ELEM_CONTEXT, .context = { .level = level, .bits = 64 } });
-}
-
-/* A system call, up to where the kernel switches to another thread. */
-static void into_switch(uint64_t from)
-{
-	taken(SYSCALL, from);
-	context(1);
-	enter_kernel();
-	bl(WORK + 4);
-	bl(SCHEDULE);
-	bl(SWITCH_OUT);
-	run(SWITCH_IN, 2);
-}
-
-static void stop_and_start(void)
-{
-	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
-	context(1);
-}
-
-static void out_of_switch(bool shared, uint64_t to)
-{
-	run(SWITCH_IN + 8, 1);
-	ret(SWITCH_IN + 12);
-	if (shared)
-		ret(SWITCH_OUT + 4);
-	ret(SCHEDULE + (shared ? 4 : 8));
-	run(WORK + 8, 1);
-	leave_kernel();
-	context(0);
-	run(to, 1);
-}
-
-static void begin_pauses(bool has_times)
-{
-	if (has_times)
-		begin_times();
-	else
-		begin();
-	calls_set_pauses(calls, find_pause, NULL);
-	timestamp(1000);
-	run(MAIN, 1);
-}
-
-#define IN_SWITCH "kernel:vectors( tail:entry( work( __schedule( switch_out( switch_in( "
-#define IN_FAULT "kernel:vectors( tail:entry( work( ) ) ) "
-#define STOPPED IN_SWITCH ") ) preempted( ) ) ) ) ) "
-#define SHARED IN_SWITCH "preempted( ) ) ) ) ) ) ) "
-
-/*
- * The thread is preempted in a system call, and the kernel is traced. Its record of the end of that comes late. The
- * trace unit emits the time before the trace-on, or after it.
- */
-static void run_with_switch(bool shared, bool before)
-{
-	into_switch(MAIN + 4);
-	timestamp(1160);
-	run(SWITCH_IN + 8, 2);
-	if (before)
-		timestamp(1870);
-	if (shared)
-		context(1);
-	else
-		stop_and_start();
-	timestamp(1880);
-	out_of_switch(shared, MAIN + 4);
-	taken(FAULT, MAIN + 8);
-	context(1);
-	enter_kernel();
-	run(WORK + 4, 2);
-	leave_kernel();
-	timestamp(1950);
-	run(MAIN + 8, 1);
-}
-
-static void test_pauses_in_kernel(void)
-{
-	begin_pauses(false);
-	run_with_switch(false, true);
-	end(2000, "segment inferred:main( syscall( " STOPPED ") " IN_FAULT ")end");
-	begin_pauses(false);
-	run_with_switch(true, false);
-	end(2000, "segment inferred:main( syscall( " SHARED ") " IN_FAULT ")end");
-	for (int before = 0; before < 2; before++) {
-		begin_pauses(true);
-		run_with_switch(false, before);
-		end(2000, "");
-		CHECK_EQ(times[11], 1160);
-		CHECK_EQ(times[12], before ? 1870 : 1880);
-	}
-	begin_pauses(true);
-	run_with_switch(true, false);
-	end(2000, "");
-	CHECK_EQ(times[9], 1160);
-	CHECK_EQ(times[10], 1880);
-}
-
-/* A time that the trace unit emits between the kernel's record of a switch and its stop. */
-static void run_with_late_stop(bool shared)
-{
-	into_switch(MAIN + 4);
-	timestamp(1160);
-	if (shared)
-		context(1);
-	else
-		stop_and_start();
-	if (!shared)
-		timestamp(1880);
-	out_of_switch(shared, MAIN + 4);
-	into_switch(MAIN + 8);
-	timestamp(2210);
-	if (shared)
-		context(1);
-	else
-		stop_and_start();
-	timestamp(2690);
-	out_of_switch(shared, MAIN + 8);
-	timestamp(2800);
-}
-
-static void test_late_stop(void)
-{
-	begin_pauses(false);
-	run_with_late_stop(false);
-	end(2900, "segment inferred:main( syscall( " STOPPED ") syscall( " IN_SWITCH ") ) waiting( ) ) ) ) ) ) )end");
-	begin_pauses(false);
-	run_with_late_stop(true);
-	end(2900, "segment inferred:main( syscall( " SHARED ") syscall( " IN_SWITCH "waiting( ) ) ) ) ) ) ) ) )end");
-	begin_pauses(true);
-	run_with_late_stop(false);
-	end(2900, "");
-	CHECK_EQ(times[11], 1160);
-	CHECK_EQ(times[12], 1880);
-	CHECK_EQ(times[27], 2210);
-	CHECK_EQ(times[28], 2690);
-}
-
-/* The thread waits until the end of the trace. */
-static void test_wait_at_end(void)
-{
-	for (int first = 0; first < 2; first++) {
-		begin_pauses(false);
-		if (first)
-			run_with_switch(false, true);
-		into_switch(MAIN + 12);
-		timestamp(3010);
-		run(SWITCH_IN + 8, 1);
-		end(4000, first ? "segment inferred:main( syscall( " STOPPED ") " IN_FAULT "syscall( " IN_SWITCH
-				  "waiting( ) )end )end )end )end )end )end )end )end"
-				: "segment inferred:main( syscall( " IN_SWITCH
-				  "waiting( ) )end )end )end )end )end )end )end )end");
-	}
-}
-
-/* A pause without a place of its own is not where the one before was. */
-static void test_pause_elsewhere(void)
-{
-	begin_pauses(false);
-	into_switch(MAIN + 4);
-	stop_and_start();
-	timestamp(1880);
-	out_of_switch(false, MAIN + 4);
-	timestamp(2800);
-	end(2900, "segment inferred:main( syscall( " STOPPED ") )end");
-}
-
-/* The kernel's code is unknown: pauses are in system calls. */
-static void test_pause_without_kernel(void)
-{
-	begin_pauses(false);
-	taken(SYSCALL, MAIN + 4);
-	context(1);
-	element((struct element){ .kind = ELEM_NO_IMAGE, .address = VECTOR });
-	context(0);
-	run(MAIN + 4, 1);
-	timestamp(1950);
-	run(MAIN + 8, 1);
-	end(2000, "segment inferred:main( syscall( preempted( ) )gap )gap gap:no code segment inferred:main( )end");
-}
-
-/* The thread is switched away twice in one system call, and before it in an interrupt. */
-static void test_pauses_in_one_place(void)
-{
-	begin_pauses(false);
-	exception(SYSCALL, MAIN + 4);
-	timestamp(2750);
-	run(MAIN + 4, 1);
-	end(2800, "segment inferred:main( syscall( preempted( ) waiting( ) ) )end");
-	begin_pauses(true);
-	exception(FAULT, MAIN + 4);
-	run(MAIN + 4, 1);
-	exception(SYSCALL, MAIN + 8);
-	run(MAIN + 8, 1);
-	end(8000, "");
-	CHECK_EQ(times[2], 1150);
-	CHECK_EQ(times[3], 1900);
-	CHECK_EQ(times[4], 2200);
-	CHECK_EQ(times[5], 2700);
-	CHECK_EQ(times[7], 3000);
-	CHECK_EQ(times[8], 8000);
-}
-
 /* A loop of an inlined function, whose head is where calls of it begin, with or without interrupts at the head. */
 static void loop_in_inlined(const char *want, int interrupts, bool traced)
 {
@@ -1324,13 +1014,15 @@ static void test_loop_in_inlined(void)
 }
 
 /* A pause behind a return of an inlined function that turns out not to have returned. */
+static const struct calls_pause preempted = { 1150, 1900, true };
+
 static void test_pause_in_inlined(void)
 {
 	static const struct calls_sink sink = { on_event, NULL };
 	_cleanup_close_ int fd = make_file();
 	struct inlines *inlines = begin_inlined(fd, &sink);
 
-	calls_set_pauses(calls, find_pause, NULL);
+	set_pauses(&preempted, 1);
 	timestamp(1000);
 	run(OUTER + 0x30, 12); /* in middle, which also has 0x80 */
 	run(OUTER + 0x60, 1);
@@ -1349,7 +1041,7 @@ static void test_pause_in_inlined(void)
 static void test_pause_before_guess(void)
 {
 	begin_times();
-	calls_set_pauses(calls, find_pause, NULL);
+	set_pauses(&preempted, 1);
 	timestamp(1000);
 	run(MAIN, 1);
 	for (int i = 0; i < 40; i++)
@@ -1472,13 +1164,6 @@ static void test_all(void)
 	test_ties();
 	test_guess_ahead();
 	test_regions();
-	test_pauses();
-	test_pauses_in_kernel();
-	test_pauses_in_one_place();
-	test_late_stop();
-	test_wait_at_end();
-	test_pause_elsewhere();
-	test_pause_without_kernel();
 	test_loop_in_inlined();
 	test_pause_in_inlined();
 	test_pause_before_guess();
