@@ -51,6 +51,14 @@ static int end_track(struct demux *d, struct track *t)
 	return t->piece ? outputs_end(d->outputs, &t->stream) : 0;
 }
 
+static int close_track(struct demux *d, struct track *t)
+{
+	TAILQ_REMOVE(&d->open, t, link);
+	d->n_open--;
+	d->at = d->at == t ? NULL : d->at;
+	return end_track(d, t);
+}
+
 /*
  * Ends the thread that has not run for the longest time. Outputs keep what they have of it; if it runs again, it begins
  * anew with a gap.
@@ -59,11 +67,8 @@ static int end_oldest(struct demux *d)
 {
 	struct track *t = TAILQ_FIRST(&d->open);
 
-	TAILQ_REMOVE(&d->open, t, link);
-	d->n_open--;
-	d->at = d->at == t ? NULL : d->at;
 	t->stream.ends_early = true;
-	return end_track(d, t);
+	return close_track(d, t);
 }
 
 /* Adds a track for a thread. before: the earlier track of the thread, which has ended, or NULL. */
@@ -100,8 +105,17 @@ static int find_thread(struct demux *d, const struct feed *f, uint32_t tid, stru
 {
 	uint32_t *number = hash_get(&d->threads, tid, 0);
 	struct track *t = number ? d->tracks[*number] : NULL;
+	int rc;
 
 	*ret = NULL;
+	/* In rounds, the caller ends threads. */
+	if (t && !t->ended && !d->follows && d->input->has_clock &&
+	    schedule_reused(d->input->schedule, tid, t->latest, f->since)) {
+		rc = close_track(d, t);
+		if (rc < 0)
+			return rc;
+		t = NULL;
+	}
 	if (t && !t->ended) {
 		TAILQ_REMOVE(&d->open, t, link);
 		TAILQ_INSERT_TAIL(&d->open, t, link);
@@ -398,11 +412,8 @@ int demux_end_thread(struct demux *d, uint32_t tid, uint64_t time)
 		reused = t->latest > time;
 		if (reused)
 			continue;
-		TAILQ_REMOVE(&d->open, t, link);
-		d->n_open--;
-		d->at = d->at == t ? NULL : d->at;
 		ended = true;
-		rc = end_track(d, t);
+		rc = close_track(d, t);
 	}
 	if (!reused)
 		demux_loss_end_thread(d, tid);

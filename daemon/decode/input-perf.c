@@ -86,7 +86,9 @@ static uint64_t context_time(const struct perf_input *p, const struct stream *st
 {
 	bool known = stream->config.protocol == PROTOCOL_ETMV4 || stream->config.protocol == PROTOCOL_ETE;
 
-	if (p->input.has_clock && context->has_time)
+	if (!p->input.has_clock)
+		return IMAGE_ANY_TIME;
+	if (context->has_time)
 		return input_time(&p->input, context->time);
 	return known && !(stream->config.configr & TRCCONFIGR_TS) ? IMAGE_ANY_TIME : UINT64_MAX;
 }

@@ -370,24 +370,48 @@ bool schedule_only_run(const struct schedule *sched, uint32_t cpu, uint64_t from
 	return true;
 }
 
-/*
- * Narrows an interval to the lifetime of the thread: by its fork or exit, if exactly one of them lies within. With
- * several, the thread ID was reused.
- */
-static void narrow_to_lifetime(const struct schedule *sched, uint32_t tid, uint64_t *from, uint64_t *to)
+/* Returns the index of the first fork or exit of a thread, or of a later one, from a time on. */
+static size_t find_task_event(const struct schedule *sched, uint32_t tid, uint64_t from)
 {
-	const struct task_event *found = NULL;
 	size_t low = 0, high = sched->n_task_events;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
 		if (sched->task_events[middle].tid < tid ||
-		    (sched->task_events[middle].tid == tid && sched->task_events[middle].time < *from))
+		    (sched->task_events[middle].tid == tid && sched->task_events[middle].time < from))
 			low = middle + 1;
 		else
 			high = middle;
 	}
+	return low;
+}
+
+bool schedule_reused(const struct schedule *sched, uint32_t tid, uint64_t from, uint64_t to)
+{
+	bool ended = false;
+
+	for (size_t i = find_task_event(sched, tid, from); i < sched->n_task_events; i++) {
+		const struct task_event *e = &sched->task_events[i];
+
+		if (e->tid != tid || e->time > to)
+			break;
+		if (ended && !e->ended)
+			return true;
+		ended |= e->ended;
+	}
+	return false;
+}
+
+/*
+ * Narrows an interval to the lifetime of the thread: by its fork or exit, if exactly one of them lies within. With
+ * several, the thread ID was reused.
+ */
+static void narrow_to_lifetime(const struct schedule *sched, uint32_t tid, uint64_t *from, uint64_t *to)
+{
+	size_t low = find_task_event(sched, tid, *from);
+	const struct task_event *found;
+
 	if (low == sched->n_task_events || sched->task_events[low].tid != tid || sched->task_events[low].time > *to)
 		return;
 	found = &sched->task_events[low];

@@ -46,6 +46,9 @@ void schedule_narrow(const struct schedule *sched, uint32_t cpu, uint32_t tid, u
 bool schedule_first(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to,
 		    struct schedule_run *ret);
 
+/* True if the thread ended after `from`, and another one began with its number up to `to`. */
+bool schedule_reused(const struct schedule *sched, uint32_t tid, uint64_t from, uint64_t to);
+
 /* True if the thread ran on another CPU within the interval, or may have, as records of it were lost. */
 bool schedule_elsewhere(const struct schedule *sched, uint32_t cpu, uint32_t tid, uint64_t from, uint64_t to);
 

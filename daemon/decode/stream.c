@@ -8,7 +8,7 @@
 
 /* Version 2 of perf's metadata marks an unused trace ID with a flag above its seven bits. */
 enum { TRACE_ID_MASK = 0x7f, TRACE_ID_MAX = 0x6f, TRACE_ID_DEFAULT = 0x10 };
-enum { HW_ID_SINK_SHIFT = 8, HW_ID_MINOR_SHIFT = 56, HW_ID_MAJOR_SHIFT = 60 };
+enum { HW_ID_SINK_SHIFT = 8, HW_ID_MINOR_SHIFT = 56 };
 
 static int compare_tids(const void *left, const void *right)
 {
@@ -59,7 +59,8 @@ bool stream_thread_id(const struct stream *s, const struct engine_context *conte
 
 	if (!context->has_ctxid && !(wide && context->has_vmid))
 		return false;
-	*ret = context->has_ctxid ? context->ctxid : context->vmid;
+	/* A kernel at EL2 writes it to the one; the other may be left from a guest. */
+	*ret = wide && context->has_vmid ? context->vmid : context->ctxid;
 	return true;
 }
 
@@ -76,20 +77,9 @@ void stream_note_context(struct engine_context *to, const struct element *e)
 	}
 }
 
-/* The last AUX_OUTPUT_HW_ID record of a CPU; NULL if there is none, or only ones of an unknown major version. */
-static const struct pd_hw_id *hw_id_of(const struct pd_contents *c, uint64_t cpu)
-{
-	const struct pd_hw_id *last = NULL;
-
-	for (size_t i = 0; i < c->n_hw_ids; i++)
-		if (c->hw_ids[i].origin.cpu == cpu && c->hw_ids[i].value >> HW_ID_MAJOR_SHIFT == 0)
-			last = &c->hw_ids[i];
-	return last;
-}
-
 static uint8_t trace_id_of(const struct pd_contents *c, const struct pd_cpu *cpu)
 {
-	const struct pd_hw_id *hw_id = hw_id_of(c, cpu->cpu);
+	const struct pd_hw_id *hw_id = pd_find_hw_id(c, (uint32_t)cpu->cpu);
 	uint64_t id = hw_id ? hw_id->value : cpu->n_params > 1 ? cpu->params[1] : 0;
 
 	return (uint8_t)(id & TRACE_ID_MASK);
@@ -99,9 +89,9 @@ static uint8_t trace_id_of(const struct pd_contents *c, const struct pd_cpu *cpu
  * True if two CPUs may write to the same sink. Records whose minor version is not 0 name the sink: the kernel then
  * allocates trace IDs per sink, and the same ID on two sinks belongs to two trace sources.
  */
-static bool same_sink(const struct pd_contents *c, uint64_t left, uint64_t right)
+static bool same_sink(const struct pd_contents *c, uint32_t left, uint32_t right)
 {
-	const struct pd_hw_id *a = hw_id_of(c, left), *b = hw_id_of(c, right);
+	const struct pd_hw_id *a = pd_find_hw_id(c, left), *b = pd_find_hw_id(c, right);
 
 	if (!a || !b || !(a->value >> HW_ID_MINOR_SHIFT & 15) || !(b->value >> HW_ID_MINOR_SHIFT & 15))
 		return true;
@@ -198,7 +188,8 @@ static void add_streams(struct buf *list, const struct pd_contents *c, const str
 	s.formatted = true;
 	for (size_t i = 0; i < c->n_cpus; i++) {
 		configure(&s, c, &c->cpus[i]);
-		if (seen[s.config.trace_id] || (piece->cpu != UINT32_MAX && !same_sink(c, piece->cpu, c->cpus[i].cpu)))
+		if (seen[s.config.trace_id] ||
+		    (piece->cpu != UINT32_MAX && !same_sink(c, piece->cpu, (uint32_t)c->cpus[i].cpu)))
 			continue;
 		seen[s.config.trace_id] = true;
 		buf_add(list, &s, sizeof(s));

@@ -36,7 +36,7 @@ enum list {
 	COMMS,
 	TASKS,
 	MAPS,
-	LINKS,
+	TASKS_BEFORE, /* by mapping: how many TASKS precede it in the file */
 	HW_IDS,
 	RUNS,
 	RECORDS,
@@ -47,8 +47,6 @@ enum list {
 	SAMPLES,
 	LISTS
 };
-
-enum { PD_HEADS = 4096 };
 
 struct pd_file {
 	int fd;
@@ -64,12 +62,6 @@ struct pd_file {
 	struct buf lists[LISTS];
 	size_t last_record; /* 1 + the index in RECORDS of the record that has just been read; 0: it was another one */
 	struct pd_pieces pieces;
-	/*
-	 * Chains of each process's code mappings, latest first: heads has the first by hash of the process, and LINKS
-	 * the next by mapping. Both hold an index into MAPS plus one; 0 ends a chain.
-	 */
-	uint32_t heads[PD_HEADS];
-	size_t inherited;           /* mappings copied to forked processes so far */
 	struct pd_inflate *inflate; /* NULL: no record was compressed yet */
 	bool inflate_broken;
 	/* A part of the file, read ahead. */
@@ -126,5 +118,8 @@ int pd_inflate(struct pd_file *f, const struct reader *compressed, pd_record_fn 
 /* False if the stream ended within a record. */
 bool pd_inflate_whole(const struct pd_inflate *i);
 struct pd_inflate *pd_inflate_free(struct pd_inflate *i);
+
+/* inherit.c: after all records. Gives forked processes the code mappings of their parents. -ENOMEM. */
+int pd_inherit_maps(struct pd_file *f);
 
 #endif

@@ -80,14 +80,11 @@ static int list_error(const struct pd_file *f)
 /* Empties the lists that pd_on_record() adds to, but for the metadata; offset 0 is the empty name. */
 static void clear_lists(struct pd_file *f)
 {
-	static const enum list all[] = { COMMS, TASKS, MAPS, LINKS, HW_IDS, RUNS, RECORDS, BUFFERS, NAMES };
+	static const enum list all[] = { COMMS, TASKS, MAPS, TASKS_BEFORE, HW_IDS, RUNS, RECORDS, BUFFERS, NAMES };
 
-	if (f->lists[MAPS].size)
-		memset(f->heads, 0, sizeof(f->heads));
 	for (size_t i = 0; i < ELEMENTS(all); i++)
 		buf_clear(&f->lists[all[i]]);
 	buf_u8(&f->lists[NAMES], 0);
-	f->inherited = 0;
 }
 
 /* Passes on the bytes of the item. */

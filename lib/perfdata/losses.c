@@ -107,20 +107,23 @@ static size_t count_up_to(const struct slice_end *ends, size_t n, const struct s
 	return low;
 }
 
-/* An event that was refused its sink, or whose sink failed, stays off on its CPU until the thread's next slice there.
+/*
+ * An event that was refused its sink, or whose sink failed, stays off on its CPU until the thread's next slice there;
+ * one of a CPU, until the next slice of that, whichever thread is named there.
  */
-static void extend_truncated(struct pd_losses *l, struct slice_end *ends, size_t n, bool of_cpus)
+static void extend_truncated(struct pd_losses *l, struct slice_end *ends, size_t n, bool of_cpus, bool shared)
 {
 	struct pd_loss *list = (struct pd_loss *)l->by_thread.data;
 
 	for (size_t i = 0; i < l->by_thread.size / sizeof(*list); i++) {
 		struct slice_end key = { of_cpus ? list[i].cpu : UINT32_MAX, list[i].tid, list[i].from };
-		size_t next = count_up_to(ends, n, &key, compare_ends);
+		size_t next = count_up_to(ends, n, &key, shared ? compare_ends_of_cpu : compare_ends);
 
 		if (list[i].kind != PD_LOSS_TRUNCATED || list[i].tid == UINT32_MAX)
 			continue;
-		list[i].to =
-		    next < n && ends[next].cpu == key.cpu && ends[next].tid == key.tid ? ends[next].time : UINT64_MAX;
+		list[i].to = next < n && ends[next].cpu == key.cpu && (shared || ends[next].tid == key.tid)
+				 ? ends[next].time
+				 : UINT64_MAX;
 	}
 }
 
@@ -188,7 +191,7 @@ static void index_losses(struct buf *b, bool by_thread)
 }
 
 int pd_make_losses(struct pd_losses *l, struct pd_piece *pieces, size_t n_pieces, const struct pd_run *runs,
-		   size_t n_runs)
+		   size_t n_runs, bool shared)
 {
 	struct slice_end *ends = calloc(n_pieces + 1, sizeof(*ends));
 	bool of_cpus = false;
@@ -207,8 +210,8 @@ int pd_make_losses(struct pd_losses *l, struct pd_piece *pieces, size_t n_pieces
 		of_cpus |= p->cpu != UINT32_MAX;
 	}
 	if (!buf_error(&l->by_thread)) {
-		qsort(ends, n_pieces, sizeof(*ends), compare_ends);
-		extend_truncated(l, ends, n_pieces, of_cpus);
+		qsort(ends, n_pieces, sizeof(*ends), shared ? compare_ends_of_cpu : compare_ends);
+		extend_truncated(l, ends, n_pieces, of_cpus, shared);
 		qsort(ends, n_pieces, sizeof(*ends), compare_ends_of_cpu);
 		if (of_cpus)
 			extend_back(l, ends, n_pieces);

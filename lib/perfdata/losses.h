@@ -22,7 +22,7 @@ void pd_add_pause(struct pd_losses *l, uint64_t from, uint64_t to, enum pd_loss_
  * Pieces are in the order of struct pd_contents. -ENOMEM.
  */
 int pd_make_losses(struct pd_losses *l, struct pd_piece *pieces, size_t n_pieces, const struct pd_run *runs,
-		   size_t n_runs);
+		   size_t n_runs, bool shared);
 
 void pd_losses_done(struct pd_losses *l);
 

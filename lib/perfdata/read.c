@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lib/base/hash.h"
 #include "lib/base/io.h"
 #include "lib/perfdata/file.h"
 #include "lib/perfdata/sums.h"
@@ -250,6 +251,59 @@ static int read_records(struct pd_file *f, struct pd_problem *p)
 }
 
 /* Fills in the contents from the lists, and turns offsets of names into pointers, as the lists no longer move. */
+static enum pd_slices slices_of(const struct pd_file *f)
+{
+	enum pd_slices slices = PD_SLICES_UNKNOWN;
+
+	for (size_t i = 0; i < f->n_events; i++)
+		if (f->events[i].type == f->contents.pmu_type && (f->events[i].of_cpus || f->events[i].of_threads))
+			slices = f->events[i].of_cpus ? PD_SLICES_OF_CPUS : PD_SLICES_OF_THREADS;
+	return slices;
+}
+
+static int compare_hw_ids(const void *left, const void *right)
+{
+	const struct pd_hw_id *a = left, *b = right;
+	uint64_t x = a->value >> PD_HW_ID_MAJOR_SHIFT, y = b->value >> PD_HW_ID_MAJOR_SHIFT;
+
+	if (a->origin.cpu != b->origin.cpu)
+		return a->origin.cpu < b->origin.cpu ? -1 : 1;
+	return (x > y) - (x < y);
+}
+
+const struct pd_hw_id *pd_find_hw_id(const struct pd_contents *c, uint32_t cpu)
+{
+	const struct pd_hw_id key = { .origin.cpu = cpu };
+
+	return c->n_hw_ids ? bsearch(&key, c->hw_ids, c->n_hw_ids, sizeof(key), compare_hw_ids) : NULL;
+}
+
+/* Of the records of a CPU, the last one counts. */
+static int keep_last_hw_ids(struct pd_file *f)
+{
+	struct pd_hw_id *list = (struct pd_hw_id *)f->lists[HW_IDS].data;
+	size_t n = f->lists[HW_IDS].size / sizeof(*list), kept = 0;
+	struct hash numbers = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc >= 0; i++) {
+		uint32_t *number;
+
+		rc = hash_find(&numbers, list[i].origin.cpu, list[i].value >> PD_HW_ID_MAJOR_SHIFT, &number);
+		if (rc == 1)
+			*number = (uint32_t)kept++;
+		if (rc >= 0)
+			list[*number] = list[i];
+	}
+	hash_done(&numbers);
+	if (rc < 0)
+		return rc;
+	f->lists[HW_IDS].size = kept * sizeof(*list);
+	if (kept)
+		qsort(list, kept, sizeof(*list), compare_hw_ids);
+	return 0;
+}
+
 static void fill_contents(struct pd_file *f)
 {
 	struct pd_contents *c = &f->contents;
@@ -282,9 +336,6 @@ static void fill_contents(struct pd_file *f)
 	c->counters = counters;
 	c->samples = (struct pd_sample *)f->lists[SAMPLES].data;
 	c->n_samples = f->lists[SAMPLES].size / sizeof(*c->samples);
-	for (size_t i = 0; i < f->n_events; i++)
-		if (f->events[i].type == c->pmu_type && (f->events[i].of_cpus || f->events[i].of_threads))
-			c->slices = f->events[i].of_cpus ? PD_SLICES_OF_CPUS : PD_SLICES_OF_THREADS;
 	c->pieces = (struct pd_piece *)f->pieces.pieces.data;
 	c->n_pieces = f->pieces.pieces.size / sizeof(*c->pieces);
 	c->aux_records = f->lists[RECORDS].size / sizeof(struct pd_aux_record);
@@ -354,11 +405,16 @@ static int read_all(struct pd_file *f, struct pd_problem *p)
 				   damaged.size / sizeof(struct stretch));
 	if (rc == 0)
 		rc = pd_join_pieces(&f->pieces);
+	f->contents.slices = slices_of(f);
 	if (rc == 0)
-		rc = pd_make_losses(&f->pieces.losses, (struct pd_piece *)f->pieces.pieces.data,
-				    f->pieces.pieces.size / sizeof(struct pd_piece),
-				    (const struct pd_run *)f->lists[RUNS].data,
-				    f->lists[RUNS].size / sizeof(struct pd_run));
+		rc = pd_make_losses(
+		    &f->pieces.losses, (struct pd_piece *)f->pieces.pieces.data,
+		    f->pieces.pieces.size / sizeof(struct pd_piece), (const struct pd_run *)f->lists[RUNS].data,
+		    f->lists[RUNS].size / sizeof(struct pd_run), f->contents.slices == PD_SLICES_OF_CPUS);
+	if (rc == 0)
+		rc = keep_last_hw_ids(f);
+	if (rc == 0)
+		rc = pd_inherit_maps(f);
 	if (rc < 0)
 		return rc;
 	fill_contents(f);

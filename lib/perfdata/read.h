@@ -29,6 +29,8 @@ struct pd_comm {
 };
 
 /* The trace ID that was assigned to a CPU's trace source. */
+enum { PD_HW_ID_MAJOR_SHIFT = 60 };
+
 struct pd_hw_id {
 	uint64_t value; /* as recorded; the low byte is the ID */
 	struct pd_origin origin;
@@ -106,7 +108,7 @@ struct pd_contents {
 	size_t n_tasks;
 	const struct pd_map *maps; /* includes the mappings that a forked process inherits, with the time of the fork */
 	size_t n_maps;
-	const struct pd_hw_id *hw_ids;
+	const struct pd_hw_id *hw_ids; /* the last one of each CPU and major version */
 	size_t n_hw_ids;
 	const struct pd_run *runs; /* in the order of the file */
 	size_t n_runs;
@@ -158,5 +160,8 @@ static inline void pd_closep(struct pd_file **f)
 {
 	pd_close(*f);
 }
+
+/* Finds the AUX_OUTPUT_HW_ID record of a CPU; NULL if there is none, or only ones of an unknown major version. */
+const struct pd_hw_id *pd_find_hw_id(const struct pd_contents *c, uint32_t cpu);
 
 #endif

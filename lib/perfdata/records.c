@@ -6,7 +6,7 @@
 
 #include "lib/perfdata/file.h"
 
-enum { CPUS_MAX = 4096, INHERITED_EACH_MAX = 1024, INHERIT_STEPS_MAX = 16384, INHERITED_MAX = 1 << 20 };
+enum { CPUS_MAX = 4096 };
 
 struct event *pd_event_of(const struct pd_file *f, uint64_t id)
 {
@@ -74,43 +74,6 @@ static int on_comm(struct pd_file *f, uint16_t misc, struct reader *r, const str
 	return 0;
 }
 
-/* Adds a mapping, with its entry in LINKS, to the chain of its process if it is code. */
-static void keep_map(struct pd_file *f, const struct pd_map *m)
-{
-	uint32_t *head = &f->heads[m->pid % PD_HEADS], before = *head;
-
-	buf_add(&f->lists[MAPS], m, sizeof(*m));
-	if (m->prot & PROT_EXEC)
-		*head = (uint32_t)(f->lists[MAPS].size / sizeof(*m));
-	buf_add(&f->lists[LINKS], &before, sizeof(before));
-}
-
-/* Copies the code mappings of its parent to a forked process. */
-static void inherit_maps(struct pd_file *f, const struct pd_task *t)
-{
-	uint32_t found[INHERITED_EACH_MAX];
-	size_t n = 0, steps = 0;
-
-	for (uint32_t at = f->heads[t->ppid % PD_HEADS]; at && n < INHERITED_EACH_MAX && steps++ < INHERIT_STEPS_MAX;) {
-		const struct pd_map *m = &((const struct pd_map *)f->lists[MAPS].data)[at - 1];
-
-		if (m->pid == t->ppid)
-			found[n++] = at - 1;
-		at = ((const uint32_t *)f->lists[LINKS].data)[at - 1];
-	}
-	if (f->inherited + n > INHERITED_MAX)
-		return;
-	f->inherited += n;
-	while (n-- > 0 && !buf_error(&f->lists[MAPS]) && !buf_error(&f->lists[LINKS])) {
-		struct pd_map m = ((const struct pd_map *)f->lists[MAPS].data)[found[n]];
-
-		m.pid = t->pid;
-		m.tid = t->tid;
-		m.time = t->time;
-		keep_map(f, &m);
-	}
-}
-
 static int on_task(struct pd_file *f, uint32_t type, struct reader *r)
 {
 	struct pd_task t = { .exit = type == PD_REC_EXIT };
@@ -119,8 +82,6 @@ static int on_task(struct pd_file *f, uint32_t type, struct reader *r)
 	    rd_u64(r, &t.time) < 0)
 		return -EBADMSG;
 	buf_add(&f->lists[TASKS], &t, sizeof(t));
-	if (!t.exit && t.pid != t.ppid)
-		inherit_maps(f, &t);
 	return 0;
 }
 
@@ -147,7 +108,8 @@ static int on_map(struct pd_file *f, uint32_t type, uint16_t misc, struct reader
 	if (type == PD_REC_MMAP && !(misc & PD_MISC_MMAP_DATA))
 		m.prot = PROT_READ | PROT_EXEC;
 	m.path = pd_keep_name(f, r);
-	keep_map(f, &m);
+	buf_add(&f->lists[MAPS], &m, sizeof(m));
+	buf_u32(&f->lists[TASKS_BEFORE], (uint32_t)(f->lists[TASKS].size / sizeof(struct pd_task)));
 	return 0;
 }
 

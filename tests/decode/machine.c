@@ -5,7 +5,8 @@
  *
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse|timeless] [handed] [wrapped|full|refilled] [failing]
  *                [truncated] [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced] [long]
- *                [overflow] [overfull] [unswitched|unsettled|recent] [attached] [started] [followed] [steady] [counted]
+ *                [overflow] [overfull] [unswitched|unsettled|recent] [attached] [started] [followed]
+ *                [steady] [counted] [reborn]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -40,6 +41,7 @@
  *   unswitched    records of context switches are lost now and then, which a record says
  *   unsettled     the same; a switch of each thread on no CPU says so
  *   recent        private sinks: the first half of the records of context switches is lost, and older starts with it
+ *   reborn        halfway a thread ends, and another one gets its number
  *   attached      private sinks: tracing begins while the threads run
  *   started       private sinks: records say when each slice began, and in which thread
  *   followed      stopped; DIR/live is what csight tail would get, with a round for each stop
@@ -129,6 +131,8 @@ static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, timeless, handed, wrapped, full, refilled, failing, dropped, off;
 static bool followed, steady, counted, overflow, overfull, unswitched, unsettled, recent, attached, started;
+static bool reborn;
+static uint64_t died;           /* reborn: when the thread ended */
 static struct buf slice_starts; /* of slices: struct pd_origin */
 static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced, long_run;
 static unsigned rounds = ROUNDS, current_round;
@@ -723,6 +727,16 @@ static void write_program(struct pd_writer *w, const char *dir)
 	pd_write_comm(w, PID_A, PID_A, "machine", true, 1);
 	for (int i = 0; i < THREADS; i += 2)
 		pd_write_comm(w, PID_A, threads[i].tid, "worker", false, 1);
+	if (died) {
+		struct pd_task task = {
+			.pid = PID_A, .ppid = PID_A, .tid = threads[2].tid, .ptid = PID_A, .exit = true, .time = died
+		};
+
+		pd_write_task(w, &task);
+		task.exit = false;
+		task.time += 1000;
+		pd_write_task(w, &task);
+	}
 	for (uint32_t tid = PID_A + THREADS + 1; grid && tid < last_tid; tid++)
 		pd_write_comm(w, PID_A, tid, "worker", false, 1);
 	for (int i = 0; i < 2; i++) {
@@ -1082,6 +1096,7 @@ int main(int argc, char **argv)
 		overflow = overflow || strcmp(argv[i], "overflow") == 0;
 		overfull = overfull || strcmp(argv[i], "overfull") == 0;
 		unswitched = unswitched || strcmp(argv[i], "unswitched") == 0;
+		reborn = reborn || strcmp(argv[i], "reborn") == 0;
 		unsettled = unsettled || strcmp(argv[i], "unsettled") == 0;
 		recent = recent || strcmp(argv[i], "recent") == 0;
 		attached = attached || strcmp(argv[i], "attached") == 0;
@@ -1148,6 +1163,13 @@ int main(int argc, char **argv)
 		}
 		if (i == rounds)
 			break;
+		if (reborn && !died && i >= rounds / 2 && threads[2].cpu < 0) {
+			died = threads[2].left + 10;
+			threads[2].left += 5000;
+			threads[2].pc = anywhere(&threads[2]);
+			threads[2].depth = 0;
+			fprintf(threads[2].truth, "gap\n");
+		}
 		if (c->thread)
 			run(c);
 		else

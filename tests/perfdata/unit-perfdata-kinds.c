@@ -418,17 +418,37 @@ static void test_inherited(void)
 	if (CHECK_EQ(c->n_maps, 6 + 2 + 3 + 3)) {
 		const struct pd_map *m = c->maps;
 
-		CHECK(m[4].pid == 20 && m[4].addr == 0x1000 && m[4].time == 5 && strcmp(m[4].path, "/a/file") == 0);
-		CHECK(m[5].pid == 20 && m[5].addr == 0x3000 && m[5].time == 5);
+		CHECK(m[6].pid == 20 && m[6].addr == 0x1000 && m[6].time == 5 && strcmp(m[6].path, "/a/file") == 0);
+		CHECK(m[7].pid == 20 && m[7].addr == 0x3000 && m[7].time == 5);
 		CHECK(m[8].pid == 30 && m[8].addr == 0x1000 && m[10].pid == 30 && m[10].addr == 0x5000);
 		CHECK(m[11].pid == 40 && m[13].pid == 40 && m[13].addr == 0x4000);
 	}
 	pd_close(f);
 }
 
+/* The records of two CPUs: what a fork is later than, or earlier than, may come behind it in the file or before it. */
+static void test_inherited_by_time(void)
+{
+	_cleanup_buf_ struct buf b = { 0 };
+	const struct pd_contents *c;
+	struct pd_file *f;
+
+	info(&b, 1, 1);
+	map(&b, 10, 0x9000, PROT_EXEC, 20);
+	fork_of(&b, 20, 10, 5);
+	map(&b, 10, 0x1000, PROT_EXEC, 3);
+	f = open_file(&b, &c);
+	if (!f)
+		return;
+	if (CHECK_EQ(c->n_maps, 2 + 1))
+		CHECK(c->maps[2].pid == 20 && c->maps[2].addr == 0x1000 && c->maps[2].time == 5);
+	pd_close(f);
+}
+
 int main(void)
 {
 	test_inherited();
+	test_inherited_by_time();
 	test_metadata(0, 3);
 	test_metadata(1, 1);
 	test_metadata(2, 3);
