@@ -42,7 +42,7 @@ enum { SORT_INSTRUCTIONS, SORT_TIME, SORT_CHANGE, SORT_NAME, SORT_DEFAULT };
 
 struct diff {
 	const char *function;
-	int64_t limit;
+	int64_t limit; /* -1: none was given */
 	unsigned sort;
 	double fail_above; /* negative: never */
 	struct named_store input[2];
@@ -328,7 +328,7 @@ static json_object *functions_json(const struct diff *d)
 	const struct comparison *c = &d->comparison;
 	json_object *list = json_object_new_array();
 	_cleanup_free_ bool *done = calloc(c->n_pairs + 1, sizeof(*done));
-	size_t limit = d->limit ? (size_t)d->limit : SIZE_MAX;
+	size_t limit = d->limit > 0 ? (size_t)d->limit : SIZE_MAX;
 
 	for (size_t i = 0; done && i < d->n; i++) {
 		if (d->list[i]->kind == CHANGE_CALLS || json_array_size(list) >= limit)
@@ -383,7 +383,8 @@ static void diff_print(struct client *c, const struct diff *d)
 	static const char *const head[] = { "FUNCTION~", "CHANGE>",    "OF A CALL",  "A>",     "B>",
 					    "NOISE>6",   "MEDIAN A>7", "MEDIAN B>7", "IMAGE~9" };
 	_cleanup_(text_table_freep) struct text_table *t = NULL;
-	size_t n = d->limit ? MIN(d->n, (size_t)d->limit) : d->n;
+	int64_t limit = d->limit < 0 ? LIMIT : d->limit;
+	size_t n = limit ? MIN(d->n, (size_t)limit) : d->n;
 	char threshold[32];
 
 	if (c->json) {
@@ -499,7 +500,7 @@ static int diff_check_versions(const struct client *c, const struct diff *d)
 
 static int diff_run(struct client *c)
 {
-	_cleanup_(diff_done) struct diff d = { .limit = LIMIT,
+	_cleanup_(diff_done) struct diff d = { .limit = -1,
 					       .sort = SORT_DEFAULT,
 					       .fail_above = -1,
 					       .comparison.threshold = 0.03,

@@ -21,6 +21,7 @@ struct open_frame {
 	struct store_frame frame;
 	uint64_t number;
 	uint64_t events; /* first reading: how many there were when it began */
+	uint64_t bound;  /* of the time at which it began */
 	int32_t line;    /* its line among those kept, or NONE */
 	int32_t last;    /* the line of its last complete call, or NONE */
 	int32_t at;      /* the open frame whose level and lines it shares: itself if it has a line; NONE: the thread */
@@ -137,7 +138,8 @@ static void set_end(struct timeline *t, const struct open_frame *f, uint64_t end
 	line->bound = MAX(line->bound, bound);
 	line->unfinished = unfinished;
 	line->slow = !unfinished && !line->partial && !calls_kind_is_resumed(line->kind) &&
-		     store_is_slow(store_function(t->output.walk->store, line->function), line->ns, 2 * line->bound);
+		     store_is_slow(store_function(t->output.walk->store, line->function), line->ns,
+				   add_saturating(line->bound, line->bound));
 }
 
 /*
@@ -199,6 +201,7 @@ static int open_line(struct timeline *t, size_t index)
 	line.level = f->level;
 	line.kind = f->frame.kind;
 	line.time = f->frame.enter;
+	line.bound = f->bound;
 	line.partial = f->partial;
 	line.trigger = walk_is_trigger(t->output.walk, t->thread, &f->frame, (uint32_t)index);
 	rc = add_line(t, &line);
@@ -211,7 +214,9 @@ static int open_line(struct timeline *t, size_t index)
 static int enter(struct timeline *t, const struct store_event *e, bool cut)
 {
 	bool piece = e->frame.piece && t->n_stack, hidden = piece || (t->bare && cut);
-	struct open_frame f = { .frame = e->frame, .events = t->events, .line = NONE, .last = NONE, .at = NONE };
+	struct open_frame f = {
+		.frame = e->frame, .events = t->events, .bound = e->bound, .line = NONE, .last = NONE, .at = NONE
+	};
 	int rc = 0;
 
 	if (array_reserve(t->stack, t->n_stack, &t->cap_stack) < 0)

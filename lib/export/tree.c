@@ -75,8 +75,9 @@ static void print_line(struct tree *t, const struct stacks_node *n)
 		indent = MIN(indent, (int)room / 2);
 		room = MAX(room - (size_t)indent, (size_t)1);
 	}
-	buf_printf(b, "%s%10s %*s%s  %*s", paint(t, DIM), duration_text(n->ns, 2 * n->bound, time), 9, count,
-		   paint(t, PLAIN), indent, "");
+	buf_printf(b, "%s%10s %*s%s  %*s", paint(t, DIM),
+		   duration_text(n->ns, add_saturating(n->bound, n->bound), time), 9, count, paint(t, PLAIN), indent,
+		   "");
 	name = short_name(t, f);
 	buf_printf(b, "%s%s%s", paint(t, BOLD), name ? fit_text(&t->fit, name, room) : "", paint(t, PLAIN));
 	if (f->kind == REGION_INLINED)

@@ -126,11 +126,28 @@ void walk_begin(struct export_walk *w, const struct store *s, const struct expor
 	ret->until = w->last = MIN(last, w->until);
 }
 
+/* The export of one thread, up to the event that was passed last. */
+struct thread_walk {
+	const struct export_walk *of;
+	size_t thread;
+	const struct store_iter *it;
+	const struct walk_sink *sink;
+	bool passed; /* an event was */
+	uint64_t time, instructions;
+};
+
+static uint64_t bound_at(const struct thread_walk *w, uint64_t time)
+{
+	uint64_t twice = store_duration_bound(w->of->store, w->thread, time, time);
+
+	return twice == UINT64_MAX ? twice : twice / 2;
+}
+
 /* Passes enters of the frames that are open where the export begins. */
-static int pass_open_enters(const struct export_walk *w, const struct store_iter *it, const struct walk_sink *sink)
+static int pass_open_enters(const struct thread_walk *w)
 {
 	const struct store_frame *stack;
-	size_t depth = store_iter_stack(it, &stack);
+	size_t depth = store_iter_stack(w->it, &stack);
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < depth; i++) {
@@ -138,43 +155,55 @@ static int pass_open_enters(const struct export_walk *w, const struct store_iter
 			.type = STORE_ENTER, .kind = stack[i].kind, .depth = (uint32_t)i, .frame = stack[i]
 		};
 
-		e.time = MAX(stack[i].enter, w->since);
+		e.time = MAX(stack[i].enter, w->of->since);
+		e.bound = bound_at(w, e.time);
 		e.instructions = stack[i].instructions;
-		rc = sink->event(sink->user, &e, true);
+		rc = w->sink->event(w->sink->user, &e, true);
 	}
 	return rc;
 }
 
-static int pass_leave(const struct export_walk *w, const struct store_event *beyond, const struct store_frame *frame,
-		      size_t depth, const struct walk_sink *sink)
+/* Returns the instructions up to the end of the export, which is between two events, by the time. */
+static uint64_t instructions_at_end(const struct thread_walk *w, const struct store_event *beyond)
+{
+	uint64_t n = beyond->instructions - MIN(w->instructions, beyond->instructions);
+	uint64_t length = beyond->time - w->time, part = w->of->until - MIN(w->time, w->of->until);
+
+	if (!w->passed)
+		return beyond->instructions;
+	return w->instructions + (length ? (uint64_t)((unsigned __int128)n * part / length) : 0);
+}
+
+static int pass_leave(const struct thread_walk *w, const struct store_event *beyond, const struct store_frame *frame,
+		      size_t depth)
 {
 	struct store_event e = { .type = STORE_LEAVE,
 				 .kind = LEAVE_END,
-				 .time = w->until,
+				 .time = w->of->until,
+				 .bound = bound_at(w, w->of->until),
 				 .depth = (uint32_t)depth,
 				 .frame = *frame,
-				 .instructions = beyond->instructions };
+				 .instructions = MAX(frame->instructions, instructions_at_end(w, beyond)) };
 
-	return sink->event(sink->user, &e, true);
+	return w->sink->event(w->sink->user, &e, true);
 }
 
 /*
  * Passes leaves of the frames that were open before `beyond`, the first event after the end, which has already changed
  * the stack.
  */
-static int pass_open_leaves(const struct export_walk *w, const struct store_iter *it, const struct store_event *beyond,
-			    const struct walk_sink *sink)
+static int pass_open_leaves(const struct thread_walk *w, const struct store_event *beyond)
 {
 	const struct store_frame *stack;
-	size_t depth = store_iter_stack(it, &stack);
+	size_t depth = store_iter_stack(w->it, &stack);
 	int rc = 0;
 
 	if (beyond->type == STORE_LEAVE)
-		rc = pass_leave(w, beyond, &beyond->frame, depth, sink);
+		rc = pass_leave(w, beyond, &beyond->frame, depth);
 	else if (beyond->type == STORE_ENTER)
 		depth--;
 	while (rc == 0 && depth-- > 0)
-		rc = pass_leave(w, beyond, &stack[depth], depth, sink);
+		rc = pass_leave(w, beyond, &stack[depth], depth);
 	return rc;
 }
 
@@ -183,20 +212,24 @@ int walk_thread(const struct export_walk *w, size_t thread, const struct walk_si
 	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
 	struct store_event e;
 	int rc = store_iter_new(w->store, thread, &it);
+	struct thread_walk walk = { .of = w, .thread = thread, .it = it, .sink = sink };
 
 	if (rc == 0 && w->since > store_thread(w->store, thread)->first) {
 		rc = store_iter_seek(it, w->since);
 		if (rc == 0)
-			rc = pass_open_enters(w, it, sink);
+			rc = pass_open_enters(&walk);
 	}
 	if (rc < 0)
 		return rc;
 	while ((rc = store_iter_next(it, &e)) == 1) {
 		if (e.time > w->until)
-			return pass_open_leaves(w, it, &e, sink);
+			return pass_open_leaves(&walk, &e);
 		rc = sink->event(sink->user, &e, false);
 		if (rc < 0)
 			return rc;
+		walk.passed = true;
+		walk.time = e.time;
+		walk.instructions = e.instructions;
 	}
 	return rc;
 }

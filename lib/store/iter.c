@@ -21,7 +21,7 @@ struct store_iter {
 	uint32_t uncertain;     /* number of MARK_WAS_UNCERTAIN still to come up to which the stack is uncertain */
 	bool pending_mark;      /* the segment's mark as uncertain is still to be returned, after the roots */
 	bool marked;            /* the last mark was MARK_UNCERTAIN */
-	bool again;             /* the next frame is the first of a segment, which is so */
+	bool again;             /* the next frame, which is no root, is the one that a stack was left in before */
 	uint64_t move_leaves, move_enters; /* rest of the current move */
 	enum call_kind move_kind;          /* of those entered */
 	struct store_frame *stack;
@@ -435,9 +435,7 @@ static int emit_root(struct store_iter *it, struct store_event *ret)
 				     .time = it->time,
 				     .instructions = it->instructions,
 				     .depth = (uint32_t)it->depth - 1,
-				     .again = it->again,
 				     .frame = it->stack[it->depth - 1] };
-	it->again = false;
 	return 1;
 }
 

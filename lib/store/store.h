@@ -330,7 +330,7 @@ struct store_event {
 	uint64_t bound; /* largest error of the times around it, ns; 0: exact; UINT64_MAX: not known */
 	uint64_t instructions;
 	uint32_t depth;           /* of the frame entered or left; 0: outermost */
-	bool again;               /* enter: the thread has left the stack of this frame, its outermost, before */
+	bool again;               /* enter: the thread has left this frame, the outermost of a stack, before */
 	struct store_frame frame; /* enter, leave */
 	uint64_t until;           /* gap: when tracing resumed; the time of the gap where it did not */
 };

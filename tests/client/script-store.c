@@ -25,7 +25,7 @@
 #include "lib/base/util.h"
 #include "lib/store/store.h"
 
-enum { FUNCTIONS = 64 };
+enum { FUNCTIONS = 128 };
 
 struct function {
 	char name[64];
