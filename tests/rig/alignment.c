@@ -127,15 +127,25 @@ static void add_alignment(struct alignments *to, const struct alignment *a)
 	to->all[to->n++] = *a;
 }
 
-/* Adds the alignments in which the first n pieces ran before the freeze, which was in this span. */
-static void align_first(const struct thread *t, const struct alignment_options *o, size_t n, struct span frozen,
-			struct alignments *ret)
+/* Adds the alignments in which the first n pieces ran before the freeze of their CPUs, and all others after it. */
+static void align_first(const struct thread *t, const struct alignment_options *o, size_t n, struct alignments *ret)
 {
 	struct candidates now = { 0 }, next = { 0 };
-	struct candidate whole = { .left = t->decode.total, .a = { .frozen = frozen } };
+	struct candidate whole = { .left = t->decode.total };
 
 	for (size_t i = 0; i < RIG_CPUS; i++)
-		whole.a.cuts[i].to = UINT64_MAX;
+		whole.a.cuts[i].to = whole.a.frozen[i].to = UINT64_MAX;
+	for (size_t i = 0; i < t->n_pieces; i++) {
+		const struct piece *p = &t->pieces[i];
+		struct span *frozen = &whole.a.frozen[p->cpu];
+
+		if (p->n && i < n)
+			frozen->from = p->ended;
+		else if (p->n)
+			frozen->to = MIN(frozen->to, p->begun);
+		if (frozen->from > frozen->to)
+			return;
+	}
 	add_candidate(&now, &whole);
 	for (size_t i = n; i-- > 0 && now.n;) {
 		struct candidates used = now;
@@ -159,25 +169,21 @@ static void align_first(const struct thread *t, const struct alignment_options *
 
 void alignment_find(const struct thread *t, const struct alignment_options *o, struct alignments *ret)
 {
-	struct span frozen = { 0, UINT64_MAX };
+	uint64_t ran_until = 0;
 
 	*ret = (struct alignments){ 0 };
 	for (size_t n = 0; o->windowed && n < t->n_pieces; n++) {
 		const struct piece *next = &t->pieces[n];
 
 		/* What ended before the window ran before the freeze. */
-		if (next->ended >= o->frozen_from && next->n) {
-			frozen.to = next->begun;
-			if (frozen.from <= frozen.to)
-				align_first(t, o, n, frozen, ret);
-		}
+		if (next->ended >= o->frozen_from && next->n)
+			align_first(t, o, n, ret);
 		if (next->n)
-			frozen.from = next->ended;
-		if (frozen.from > o->frozen_to)
+			ran_until = next->ended;
+		if (ran_until > o->frozen_to)
 			return;
 	}
-	frozen.to = UINT64_MAX;
-	align_first(t, o, t->n_pieces, frozen, ret);
+	align_first(t, o, t->n_pieces, ret);
 }
 
 static bool meet(struct span *a, const struct span *b)
@@ -188,10 +194,10 @@ static bool meet(struct span *a, const struct span *b)
 
 static bool agree(struct alignment *a, const struct alignment *b)
 {
-	bool good = meet(&a->frozen, &b->frozen);
+	bool good = true;
 
 	for (size_t i = 0; i < RIG_CPUS && good; i++)
-		good = meet(&a->cuts[i], &b->cuts[i]);
+		good = meet(&a->cuts[i], &b->cuts[i]) && meet(&a->frozen[i], &b->frozen[i]);
 	return good;
 }
 
@@ -224,11 +230,12 @@ static bool choose(const struct alignments *of_threads, size_t n, const struct a
 bool alignment_agree(const struct alignments *of_threads, size_t n, const struct alignment_options *o,
 		     const struct alignment **ret)
 {
-	struct alignment any = { .frozen = { 0, UINT64_MAX } };
+	struct alignment any = { .missing = 0 };
 
-	if (o->windowed)
-		any.frozen = (struct span){ o->frozen_from, o->frozen_to };
-	for (size_t i = 0; i < RIG_CPUS; i++)
-		any.cuts[i].to = UINT64_MAX;
+	for (size_t i = 0; i < RIG_CPUS; i++) {
+		any.cuts[i].to = any.frozen[i].to = UINT64_MAX;
+		if (o->windowed)
+			any.frozen[i] = (struct span){ o->frozen_from, o->frozen_to };
+	}
 	return choose(of_threads, n, &any, ret);
 }

@@ -5,7 +5,8 @@
  *
  * The same instructions may have run on several CPUs, so no single choice is final: all cuts and ends that agree with
  * the decode are followed until something contradicts them, first for each thread and then for all threads together,
- * because a CPU has one cut and a decode has one freeze. The decode is wrong if none remains.
+ * because a CPU has one cut and one freeze: csightd stops the trace units one after another. The decode is wrong if
+ * none remains.
  */
 #ifndef CSIGHT_RIG_ALIGNMENT_H
 #define CSIGHT_RIG_ALIGNMENT_H
@@ -48,8 +49,7 @@ struct span {
 
 /* An explanation of what a thread's decode lacks, by positions on each CPU and by time; each span has both ends. */
 struct alignment {
-	struct span cuts[RIG_CPUS];
-	struct span frozen;
+	struct span cuts[RIG_CPUS], frozen[RIG_CPUS];
 	uint64_t missing; /* instructions before the cuts */
 };
 
