@@ -209,17 +209,20 @@ static void compare_functions(struct comparison *c, struct compared_pair *p, dou
 	p->instructions.differs = is_difference(c, &p->instructions, p, p->instructions.instructions);
 }
 
-/* Sets the figures of a function that ran on one side only. */
+/* Sets the figures of a function that ran on one side only; that is a difference if it is a part of all that ran. */
 static void set_alone(struct comparison *c, struct compared_pair *p)
 {
 	const struct behaviour_function *f = p->side[0] ? p->side[0] : p->side[1];
+	double part = share(f->self_instructions, c->sides[!p->side[0]].instructions);
 	struct spread spread;
 
 	spread_per_call(f->sets[BEHAVIOUR_ALL].instructions, f->sets[BEHAVIOUR_ALL].n, &spread);
 	p->instructions = (struct change){ .kind = CHANGE_INSTRUCTIONS,
 					   .pair = (uint32_t)(p - c->pairs),
 					   .a = p->side[0] ? spread.mean : 0,
-					   .b = p->side[1] ? spread.mean : 0 };
+					   .b = p->side[1] ? spread.mean : 0,
+					   .instructions = part,
+					   .differs = part > c->threshold && !f->waits && !synchronises(p) };
 }
 
 static int compare_bounds(const void *left, const void *right)
