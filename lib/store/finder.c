@@ -16,6 +16,7 @@ struct held_call {
 struct store_finder {
 	const struct store *store;
 	struct store_finder_options o;
+	bool inlined;          /* some function that is wanted is */
 	struct store_iter *it; /* of the thread before `next`; NULL: no thread is open */
 	size_t next;
 	struct store_event event; /* read last */
@@ -35,6 +36,8 @@ int store_finder_new(const struct store *s, const struct store_finder_options *o
 	f->o = *options;
 	if (!f->o.until)
 		f->o.until = UINT64_MAX;
+	for (size_t i = 0; i < store_functions(s) && !f->inlined; i++)
+		f->inlined = store_function(s, i)->kind == REGION_INLINED && (!f->o.wanted || f->o.wanted[i]);
 	*ret = f;
 	return 0;
 }
@@ -49,6 +52,34 @@ struct store_finder *store_finder_free(struct store_finder *f)
 	return NULL;
 }
 
+/* Returns the depth of the stack up to the innermost frame that is not inlined; 0: there is none. */
+static size_t depth_of_place(const struct store_finder *f)
+{
+	const struct store_frame *stack;
+	size_t depth = store_iter_stack(f->it, &stack);
+
+	while (depth && stack[depth - 1].site != STORE_NO_SITE)
+		depth--;
+	return depth;
+}
+
+/*
+ * Moves to the first event that matters. A call of an inlined function that is open then may have begun with a piece
+ * since its place was entered.
+ */
+static int seek(struct store_finder *f)
+{
+	int rc = store_iter_seek(f->it, f->o.since);
+	const struct store_frame *stack;
+	size_t depth;
+
+	if (rc < 0 || !f->inlined)
+		return rc;
+	store_iter_stack(f->it, &stack);
+	depth = depth_of_place(f);
+	return depth && stack[depth - 1].enter < f->o.since ? store_iter_seek(f->it, stack[depth - 1].enter) : 0;
+}
+
 /* Opens the next thread that has events. Returns 1, or 0 after the last one. */
 static int open_thread(struct store_finder *f)
 {
@@ -60,7 +91,7 @@ static int open_thread(struct store_finder *f)
 			continue;
 		rc = store_iter_new(f->store, f->next, &f->it);
 		if (rc == 0 && f->o.since > t->first)
-			rc = store_iter_seek(f->it, f->o.since);
+			rc = seek(f);
 		if (rc < 0)
 			return rc;
 		if (f->o.wanted)
@@ -87,17 +118,6 @@ static bool is_within(const struct store_finder *f)
 		if (is_wanted(f, &stack[i]))
 			return true;
 	return false;
-}
-
-/* Returns the depth of the stack up to the innermost frame that is not inlined; 0: there is none. */
-static size_t depth_of_place(const struct store_finder *f)
-{
-	const struct store_frame *stack;
-	size_t depth = store_iter_stack(f->it, &stack);
-
-	while (depth && stack[depth - 1].site != STORE_NO_SITE)
-		depth--;
-	return depth;
 }
 
 static bool is_place_open(const struct store_finder *f, const struct held_call *h)
@@ -241,7 +261,8 @@ static int next_of_thread(struct store_finder *f, struct store_found_call *ret)
 		if (rc < 0)
 			return rc;
 		rc = take_complete(f, ret) ? 1 : f->pending ? on_event(f, ret) : 0;
-		if (rc < 0 || (rc == 1 && ret->ns >= f->o.least_ns) || (rc == 0 && f->ended && !f->n_held))
+		if (rc < 0 || (rc == 1 && ret->ns >= f->o.least_ns && ret->end >= f->o.since) ||
+		    (rc == 0 && f->ended && !f->n_held))
 			return rc;
 	}
 }
