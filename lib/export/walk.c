@@ -207,6 +207,15 @@ static int pass_open_leaves(const struct thread_walk *w, const struct store_even
 	return rc;
 }
 
+static int pass_event(const struct thread_walk *w, struct store_event *e, bool cut)
+{
+	if (e->type == STORE_GAP && e->until > w->of->until) {
+		e->until = w->of->until;
+		cut = true;
+	}
+	return w->sink->event(w->sink->user, e, cut);
+}
+
 int walk_thread(const struct export_walk *w, size_t thread, const struct walk_sink *sink)
 {
 	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
@@ -218,13 +227,17 @@ int walk_thread(const struct export_walk *w, size_t thread, const struct walk_si
 		rc = store_iter_seek(it, w->since);
 		if (rc == 0)
 			rc = pass_open_enters(&walk);
+		if (rc == 0 && store_iter_gap(it, &e)) {
+			e.time = w->since;
+			rc = pass_event(&walk, &e, true);
+		}
 	}
 	if (rc < 0)
 		return rc;
 	while ((rc = store_iter_next(it, &e)) == 1) {
 		if (e.time > w->until)
 			return pass_open_leaves(&walk, &e);
-		rc = sink->event(sink->user, &e, false);
+		rc = pass_event(&walk, &e, false);
 		if (rc < 0)
 			return rc;
 		walk.passed = true;

@@ -26,7 +26,8 @@ struct store_iter {
 	enum call_kind move_kind;          /* of those entered */
 	struct store_frame *stack;
 	size_t depth, cap_stack;
-	const uint8_t *wanted; /* by function; NULL: all are wanted */
+	const uint8_t *wanted;  /* by function; NULL: all are wanted */
+	struct store_event gap; /* in which the time sought last lies; until 0: in none */
 };
 
 int store_iter_new(const struct store *s, size_t thread, struct store_iter **ret)
@@ -80,6 +81,12 @@ uint64_t store_iter_waited(const struct store_iter *it, uint64_t time)
 	bool waits = top && store_is_wait(it->store->functions[top->function].kind);
 
 	return it->waited + (waits ? time - MIN(time, top->enter) : 0);
+}
+
+bool store_iter_gap(const struct store_iter *it, struct store_event *ret)
+{
+	*ret = it->gap;
+	return it->gap.until > 0;
 }
 
 size_t store_iter_stack(const struct store_iter *it, const struct store_frame **ret)
@@ -534,7 +541,11 @@ int store_iter_seek(struct store_iter *it, uint64_t time)
 		else
 			high = middle;
 	}
+	/* Where a block begins later, the one before may end with a gap. */
+	if (low < it->thread->n_blocks && low && blocks[low].first > time)
+		low--;
 	it->next_block = low;
+	it->gap.until = 0;
 	it->r = reader_of(NULL, 0);
 	it->depth = it->pending_roots = 0;
 	it->move_leaves = it->move_enters = 0;
@@ -552,6 +563,8 @@ int store_iter_seek(struct store_iter *it, uint64_t time)
 		    head >> CODE_BITS >= time - MIN(time, it->time))
 			break;
 		rc = it->pending_roots ? emit_root(it, &e) : moving ? decode_move(it, &e) : decode(it, &e);
+		if (rc == 1)
+			it->gap = e.type == STORE_GAP && e.until > time ? e : (struct store_event){ .until = 0 };
 		if (rc == 1)
 			rc = 0;
 	}

@@ -346,6 +346,9 @@ int store_iter_new(const struct store *s, size_t thread, struct store_iter **ret
 /* Moves to the first event at or after time; the stack is what was open just before it. */
 int store_iter_seek(struct store_iter *it, uint64_t time);
 
+/* Returns true, and the gap, if the time sought last lies in one. */
+bool store_iter_gap(const struct store_iter *it, struct store_event *ret);
+
 /*
  * Lets the iterator skip blocks in which none of the wanted functions is left; wanted has a byte for each function, not
  * 0 where it is wanted. All leaves of wanted functions are still returned, with the enter data of their frames; of
