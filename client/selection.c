@@ -159,10 +159,14 @@ static int check_window(const struct selection *v, const struct store *s, uint64
 	return STATUS_NOT_FOUND;
 }
 
-/* Finds the first call of a wanted function in a thread before *time, from o->since on; it becomes *time. */
+/*
+ * Finds the first call of a wanted function in a thread before *time, from o->since on; it becomes *time. *ret_before:
+ * the events of that time before it.
+ */
 static int first_call(const struct store *s, size_t thread, const uint8_t *wanted, const struct export_options *o,
-		      uint64_t *time)
+		      uint64_t *time, uint64_t *ret_before)
 {
+	uint64_t before = 0, last = 0;
 	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
 	struct store_event e;
 	int rc = store_iter_new(s, thread, &it);
@@ -172,8 +176,11 @@ static int first_call(const struct store *s, size_t thread, const uint8_t *wante
 	while (rc >= 0 && (rc = store_iter_next(it, &e)) == 1) {
 		if (e.time >= *time)
 			return 0;
+		before = e.time == last ? before + 1 : 0;
+		last = e.time;
 		if (e.type == STORE_ENTER && wanted[e.frame.function] && !calls_kind_is_resumed(e.kind)) {
 			*time = e.time;
+			*ret_before = before;
 			return 1;
 		}
 	}
@@ -201,7 +208,7 @@ static int select_from(const struct selection *v, const struct store *s, struct 
 
 		if (!t->events || (o->tid >= 0 && (uint64_t)o->tid != t->tid))
 			continue;
-		rc = first_call(s, i, wanted, o, &time);
+		rc = first_call(s, i, wanted, o, &time, &o->bare_events);
 		if (rc == 1)
 			o->bare = t->tid;
 	}

@@ -23,9 +23,10 @@ struct export_options {
 	size_t columns;
 	bool ascii;
 	const struct names *names;
-	uint64_t tail;    /* timeline: only the last calls to begin of each thread, with their callers; 0: all */
-	const char *host; /* parquet: where the snapshot was taken; NULL: unknown */
-	int64_t bare;     /* timeline: a thread whose calls from before the exported time get no lines; -1: none */
+	uint64_t tail;        /* timeline: only the last calls to begin of each thread, with their callers; 0: all */
+	const char *host;     /* parquet: where the snapshot was taken; NULL: unknown */
+	int64_t bare;         /* timeline: a thread whose calls from before the exported time get no lines; -1: none */
+	uint64_t bare_events; /* nor do those of as many events at its beginning */
 };
 
 #define EXPORT_DEFAULTS                                                                                                \

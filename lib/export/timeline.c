@@ -42,7 +42,8 @@ struct timeline {
 	size_t note;        /* the next one, as of walk_note() */
 	uint64_t note_time; /* of it, or an earlier time */
 	bool first_reading;
-	bool bare; /* frames open at the beginning get no lines */
+	bool bare;       /* frames open at the beginning get no lines, nor those of its first bare_events */
+	uint64_t inside; /* events so far that no limit cuts */
 	unsigned depth;
 	uint64_t skip;   /* calls to come that are not printed */
 	uint64_t number; /* frames so far */
@@ -211,9 +212,14 @@ static int open_line(struct timeline *t, size_t index)
 	return rc;
 }
 
+static bool is_bare(const struct timeline *t, bool cut)
+{
+	return t->bare && (cut || t->inside <= t->output.options->bare_events);
+}
+
 static int enter(struct timeline *t, const struct store_event *e, bool cut)
 {
-	bool piece = e->frame.piece && t->n_stack, hidden = piece || (t->bare && cut);
+	bool piece = e->frame.piece && t->n_stack, hidden = piece || is_bare(t, cut);
 	struct open_frame f = {
 		.frame = e->frame, .events = t->events, .bound = e->bound, .line = NONE, .last = NONE, .at = NONE
 	};
@@ -360,6 +366,7 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 	if (rc < 0)
 		return rc;
 	t->events++;
+	t->inside += !cut;
 	t->summary.first = MIN(t->summary.first, e->time);
 	t->summary.last = MAX(t->summary.last, e->time);
 	if (e->type == STORE_ENTER)
@@ -393,7 +400,7 @@ static int read_thread(struct timeline *t, const struct export_walk *w, size_t i
 	t->thread = store_thread(w->store, index);
 	t->first_reading = first;
 	t->n_stack = t->n_pending = t->n_lines = 0;
-	t->number = t->events = t->note = t->note_time = 0;
+	t->number = t->events = t->inside = t->note = t->note_time = 0;
 	t->walk = w;
 	t->last = NONE;
 	t->summary = (struct timeline_summary){ .first = UINT64_MAX };
