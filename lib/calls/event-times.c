@@ -327,23 +327,22 @@ struct places_for_pauses {
 static struct places_for_pauses find_places(const struct event_times *s, const struct pauses *pauses, uint64_t pos)
 {
 	struct places_for_pauses p = { .end = s->n_places, .before_gap = s->n_places, .excess = true };
-	size_t first_gap, last_gap = find_gap(s, 0, true);
+	size_t first_gap, last_gap = find_gap(s, 0, true), before = 0;
 
 	if (pauses->ahead && stays_in_place(s, pos))
 		p.end--;
 	if (last_gap == s->n)
 		return p;
 	p.excess = false;
-	while (p.first < p.end && s->places[p.first].n <= last_gap)
-		p.first++;
 	first_gap = find_gap(s, 0, false);
-	while (s->has_switches && p.leading < p.first && s->places[p.leading].n <= first_gap)
-		p.leading++;
-	for (size_t i = 0; i < p.first && !s->has_switches; i++) {
-		first_gap = find_gap(s, s->places[i].n, false);
-		if (first_gap < s->n && leads_to_gap(s, &s->places[i], first_gap))
-			p.before_gap = i;
-	}
+	while (before < p.end && s->places[before].n <= first_gap)
+		before++;
+	for (p.first = before; p.first < p.end && s->places[p.first].n <= last_gap;)
+		p.first++;
+	if (s->has_switches)
+		p.leading = before;
+	else if (before && leads_to_gap(s, &s->places[before - 1], first_gap))
+		p.before_gap = before - 1;
 	return p;
 }
 
