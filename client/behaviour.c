@@ -294,8 +294,10 @@ static int end_inlined(struct behaviour_reading *r, const struct ended_call *c, 
 
 	while (place && r->stack[place - 1].inlined)
 		place--;
-	while (i && (r->held[i - 1].place < place || r->held[i - 1].call.function != c->function))
+	while (i && r->held[i - 1].place >= place && r->held[i - 1].call.function != c->function)
 		i--;
+	if (i && r->held[i - 1].place < place)
+		i = 0;
 	if (resumed)
 		return i ? add_held_piece(&r->held[i - 1], c) : 0;
 	if (i)

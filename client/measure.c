@@ -416,8 +416,10 @@ static int leave_inlined(struct per_caller *p, const struct store_event *e)
 	size_t place = place_of(p), i = p->n_held;
 	int rc = 0;
 
-	while (i && (p->held[i - 1].place < place || p->held[i - 1].function != e->frame.function))
+	while (i && p->held[i - 1].place >= place && p->held[i - 1].function != e->frame.function)
 		i--;
+	if (i && p->held[i - 1].place < place)
+		i = 0;
 	if (e->frame.kind == CALL_RESUMED) {
 		/* The call of a piece alone began before the trace, or is unknown. */
 		if (!i)
