@@ -539,7 +539,7 @@ static int arrive_by_resume(struct calls *c, uint64_t addr)
 		return rc;
 	/* A system call that is a function's last instruction returns into the next function. */
 	if (c->has_successor && addr == c->successor)
-		return c->system_call ? arrival_jump(c, addr) : 0;
+		return c->system_call || (returned && c->calls_out) ? arrival_jump(c, addr) : 0;
 	if (c->system_call && c->depth > 1 && calls_top(c)->ended)
 		return resume_after_handler(c, addr);
 	if (is_new_program(c, addr))

@@ -142,6 +142,7 @@ struct calls {
 	bool indirect;                      /* ARRIVE_JUMP: by an indirect branch */
 	bool system_call, exception_return; /* ARRIVE_RESUME: what it comes back from */
 	bool restarted;                     /* tracing has started again since the exception return */
+	bool calls_out;                     /* ARRIVE_RESUME: by an instruction, also one of the kernel */
 	bool kernel_traced;                 /* what the kernel executes is in the trace */
 };
 

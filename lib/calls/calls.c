@@ -365,6 +365,7 @@ static int on_exception(struct calls *c, const struct element *e)
 	c->has_successor = e->exception.has_ret;
 	/* The kernel makes calls of firmware or a hypervisor by the same exception. */
 	c->system_call = e->exception.syscall && !(e->exception.has_ret && e->exception.ret >> 63);
+	c->calls_out = e->exception.syscall;
 	c->exception_return = c->restarted = false;
 	if (rc < 0)
 		return rc;

@@ -418,6 +418,17 @@ static void test_firmware_call(bool in_vector)
 	CHECK_EQ(counts.unexplained, 0);
 }
 
+/* A firmware call is the last instruction of a function, and what follows is the next one. */
+static void test_firmware_call_at_end(void)
+{
+	begin();
+	run(WORK, 64);
+	taken(SYSCALL, SCHEDULE);
+	stop_and_start();
+	run(SCHEDULE, 2);
+	end(0, "segment inferred:work( tail:__schedule( )end )end");
+}
+
 /* The kernel is traced, but no switch of it yet: a system call takes as long as its instructions. */
 static void test_kernel_without_switch(void)
 {
@@ -485,6 +496,7 @@ static void test_all(void)
 	test_end_after_pause();
 	test_firmware_call(true);
 	test_firmware_call(false);
+	test_firmware_call_at_end();
 	test_kernel_without_switch();
 	test_kernel_alone();
 	test_fixup();
