@@ -389,17 +389,6 @@ static int judge_held(struct per_caller *p, size_t index)
 	return judge(p, &h.last, &h.all, h.enter);
 }
 
-/* Returns the depth of the stack up to the innermost frame that is not inlined; 0: there is none. */
-static size_t place_of(const struct per_caller *p)
-{
-	const struct store_frame *stack;
-	size_t depth = store_iter_stack(p->it, &stack);
-
-	while (depth && stack[depth - 1].site != STORE_NO_SITE)
-		depth--;
-	return depth;
-}
-
 static void add_totals(struct totals *to, const struct totals *t)
 {
 	to->calls += t->calls;
@@ -413,7 +402,7 @@ static void add_totals(struct totals *to, const struct totals *t)
 static int leave_inlined(struct per_caller *p, const struct store_event *e)
 {
 	struct totals t = sum_within(p, e);
-	size_t place = place_of(p), i = p->n_held;
+	size_t place = store_iter_place(p->it), i = p->n_held;
 	int rc = 0;
 
 	while (i && p->held[i - 1].place >= place && p->held[i - 1].function != e->frame.function)

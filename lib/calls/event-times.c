@@ -292,12 +292,12 @@ static bool stays_in_place(const struct event_times *s, uint64_t pos)
 	return last && last->pos == pos && last->n >= s->n;
 }
 
-/* Returns the index of the first or last gap among the items from first on; s->n: there is none. */
-static size_t find_gap(const struct event_times *s, size_t first, bool last)
+/* Returns the index of the first or last gap among the items; s->n: there is none. */
+static size_t find_gap(const struct event_times *s, bool last)
 {
 	size_t found = s->n;
 
-	for (size_t i = first; i < s->n && (last || found == s->n); i++)
+	for (size_t i = 0; i < s->n && (last || found == s->n); i++)
 		if (s->items[i].type == CALL_EVENT_GAP)
 			found = i;
 	return found;
@@ -327,14 +327,14 @@ struct places_for_pauses {
 static struct places_for_pauses find_places(const struct event_times *s, const struct pauses *pauses, uint64_t pos)
 {
 	struct places_for_pauses p = { .end = s->n_places, .before_gap = s->n_places, .excess = true };
-	size_t first_gap, last_gap = find_gap(s, 0, true), before = 0;
+	size_t first_gap, last_gap = find_gap(s, true), before = 0;
 
 	if (pauses->ahead && stays_in_place(s, pos))
 		p.end--;
 	if (last_gap == s->n)
 		return p;
 	p.excess = false;
-	first_gap = find_gap(s, 0, false);
+	first_gap = find_gap(s, false);
 	while (before < p.end && s->places[before].n <= first_gap)
 		before++;
 	for (p.first = before; p.first < p.end && s->places[p.first].n <= last_gap;)

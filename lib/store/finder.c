@@ -52,17 +52,6 @@ struct store_finder *store_finder_free(struct store_finder *f)
 	return NULL;
 }
 
-/* Returns the depth of the stack up to the innermost frame that is not inlined; 0: there is none. */
-static size_t depth_of_place(const struct store_finder *f)
-{
-	const struct store_frame *stack;
-	size_t depth = store_iter_stack(f->it, &stack);
-
-	while (depth && stack[depth - 1].site != STORE_NO_SITE)
-		depth--;
-	return depth;
-}
-
 /*
  * Moves to the first event that matters. A call of an inlined function that is open then may have begun with a piece
  * since its place was entered.
@@ -76,7 +65,7 @@ static int seek(struct store_finder *f)
 	if (rc < 0 || !f->inlined)
 		return rc;
 	store_iter_stack(f->it, &stack);
-	depth = depth_of_place(f);
+	depth = store_iter_place(f->it);
 	return depth && stack[depth - 1].enter < f->o.since ? store_iter_seek(f->it, stack[depth - 1].enter) : 0;
 }
 
@@ -213,7 +202,7 @@ static int on_leave(struct store_finder *f, struct store_found_call *ret)
 {
 	const struct store_frame *frame = &f->event.frame;
 	bool inlined = frame->site != STORE_NO_SITE, piece = inlined && frame->kind == CALL_RESUMED;
-	size_t depth = inlined ? depth_of_place(f) : 0, held = inlined ? find_held(f, depth) : f->n_held;
+	size_t depth = inlined ? store_iter_place(f->it) : 0, held = inlined ? find_held(f, depth) : f->n_held;
 
 	f->pending = false;
 	if (piece && held < f->n_held) {

@@ -95,6 +95,15 @@ size_t store_iter_stack(const struct store_iter *it, const struct store_frame **
 	return it->depth;
 }
 
+size_t store_iter_place(const struct store_iter *it)
+{
+	size_t depth = it->depth;
+
+	while (depth && it->stack[depth - 1].site != STORE_NO_SITE)
+		depth--;
+	return depth;
+}
+
 static const struct stored_segment *segment_of(const struct store_iter *it)
 {
 	return it->segments ? &it->store->segments[it->thread->first_segment + it->segments - 1] : NULL;

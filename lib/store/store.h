@@ -367,6 +367,10 @@ uint64_t store_iter_waited(const struct store_iter *it, uint64_t time);
 
 /* Returns the depth, and the open frames, outermost first; valid until the next call. */
 size_t store_iter_stack(const struct store_iter *it, const struct store_frame **ret);
+
+/* Returns the depth of the stack up to the innermost frame that is not inlined; 0: there is none. */
+size_t store_iter_place(const struct store_iter *it);
+
 struct store_iter *store_iter_free(struct store_iter *it);
 
 static inline void store_iter_freep(struct store_iter **it)
