@@ -19,7 +19,7 @@
 #define CGROUP_ROOT "/sys/fs/cgroup"
 
 enum { FUNCTIONS_MAX = 8, RING_SIZE_MIN = 64 << 10, RING_SIZE_MAX = 1 << 30 };
-enum { CYCLE_THRESHOLD_MAX = 4095, TIMESTAMP_INTERVAL_MAX = 8192 };
+enum { CYCLE_THRESHOLD_MAX = 4095, TIMESTAMP_INTERVAL_MAX = 8192, CPUS_MAX = 1024 };
 enum {
 	OPTION_PID,
 	OPTION_KERNEL,
@@ -37,6 +37,7 @@ enum {
 	OPTION_RING_SIZE,
 	OPTION_MODE,
 	OPTION_COUNTERS,
+	OPTION_CPUS,
 	/* Options of a standing target: */
 	OPTION_NAME,
 	OPTION_EXE,
@@ -69,6 +70,7 @@ static const struct verb_option arm_options[] = {
 	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "size of each ring of the process; suffixes K, M, G" },
 	[OPTION_MODE] = { "mode", 0, "ring|fill", "keep the newest trace (default), or the first that fits" },
 	[OPTION_COUNTERS] = { "counters", 0, "NAME[,NAME]", "also count events, such as cycles or cpu-frequency" },
+	[OPTION_CPUS] = { "cpus", 0, "LIST", "trace only on these CPUs, such as 0-3,5" },
 	[OPTION_NAME] = { "name", 0, "PATTERN", "processes of this name, now and later: a standing target" },
 	[OPTION_EXE] = { "exe", 0, "FILE", "processes that execute this program, now and later" },
 	[OPTION_UNIT] = { "unit", 0, "NAME", "processes of this unit of systemd, now and later" },
@@ -235,6 +237,7 @@ static int arm_add_rule(struct client *c, struct arm *a, int option, const char 
 /* Parses the value of an option about the content of the trace. Returns a usage error's status, or STATUS_OK. */
 static int arm_add_content(struct client *c, struct csight_arm_options *options, int option, const char *value)
 {
+	bool cpus[CPUS_MAX];
 	uint64_t number;
 
 	switch (option) {
@@ -258,6 +261,11 @@ static int arm_add_content(struct client *c, struct csight_arm_options *options,
 		    !options->timestamp_interval || options->timestamp_interval & (options->timestamp_interval - 1))
 			return client_usage(c, "--timestamp-interval: '%s' is not a power of two from 1 to %d",
 					    esc(value), TIMESTAMP_INTERVAL_MAX);
+		break;
+	case OPTION_CPUS:
+		options->cpus = value;
+		if (!*value || parse_ranges(value, cpus, CPUS_MAX) < 0)
+			return client_usage(c, "--cpus: '%s' is not a list of CPUs such as 0-3,5", esc(value));
 		break;
 	case OPTION_RING_SIZE:
 		if (parse_size(value, &options->ring_size) < 0 || options->ring_size < RING_SIZE_MIN ||
@@ -321,6 +329,7 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 		case OPTION_THRESHOLD:
 		case OPTION_INTERVAL:
 		case OPTION_THREAD:
+		case OPTION_CPUS:
 		case OPTION_RING_SIZE:
 		case OPTION_MODE:
 			c->status = arm_add_content(c, options, o, value);

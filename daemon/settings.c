@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "daemon/capture/capture.h"
 #include "daemon/settings.h"
 #include "lib/base/escape.h"
 #include "lib/base/ini.h"
@@ -44,6 +45,7 @@ static const struct setting keys[] = {
 	{ "runner", KIND_PATH, FIELD(runner), .fixed = true },
 	{ "kernel", KIND_PATH, FIELD(kernel), .fixed = true },
 	{ "sink", KIND_TEXT, FIELD(sink), .fixed = true },
+	{ "cpus", KIND_TEXT, FIELD(cpus), .fixed = true },
 	{ "shared-sink", KIND_TEXT, FIELD(shared_sink) },
 	{ "ring-size", KIND_BYTES, FIELD(ring_size), 8 << 10, 1 << 30 },
 	{ "rings-max", KIND_BYTES, FIELD(rings_max), 1 << 20, UINT64_MAX },
@@ -479,6 +481,7 @@ static const struct settings defaults = {
 	.hazards = "refuse",
 	.restore = "yes",
 	.sink = "auto",
+	.cpus = "all",
 	.shared_sink = "all",
 	.ring_size = 4 << 20,
 	.rings_max = 1 << 30,
@@ -572,6 +575,9 @@ static int check_words(struct settings *s)
 		return reason_set(s->why, -EINVAL, "hazards must be refuse or allow, not \"%s\"", esc(s->hazards));
 	if (strcmp(s->restore, "yes") != 0 && strcmp(s->restore, "no") != 0)
 		return reason_set(s->why, -EINVAL, "restore must be yes or no, not \"%s\"", esc(s->restore));
+	if (strcmp(s->cpus, "all") != 0 && capture_cpus_check(s->cpus) < 0)
+		return reason_set(s->why, -EINVAL, "cpus must be all, or a list such as 0-3,5, not \"%s\"",
+				  esc(s->cpus));
 	return check_shared_sink(s);
 }
 

@@ -33,6 +33,7 @@ struct settings {
 	char hazards[16];                /* refuse, allow: TRBE that is known to be unsafe here */
 	char restore[16];                /* yes, no: the targets of an earlier daemon */
 	char sink[64];                   /* the trace sink to use; "auto": the best one of the machine */
+	char cpus[128];                  /* that are traced; "all" */
 	char shared_sink[64];            /* who may use a shared sink: all, root, the name of a group */
 	struct account_set shared_users; /* the group of shared_sink; empty for all and root */
 	uint64_t ring_size;              /* bytes for each CPU */

@@ -86,6 +86,7 @@ static int open_machine(struct trace_units *u)
 	const struct settings *s = u->o.settings;
 	const struct perf_settings wanted = {
 		.sink = strcmp(s->sink, "auto") == 0 ? NULL : s->sink,
+		.cpus = strcmp(s->cpus, "all") == 0 ? NULL : s->cpus,
 		.keeper = *s->keeper ? s->keeper : NULL,
 		.kernel = *s->kernel ? s->kernel : NULL,
 		.aux_size = s->ring_size,

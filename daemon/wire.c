@@ -364,6 +364,7 @@ json_object *wire_options(const struct capture_options *options)
 	json_add_str(o, "filter", options->filter);
 	json_add_str(o, "sink", options->sink);
 	json_add_str(o, "counters", options->counters);
+	json_add_str(o, "cpus", options->cpus);
 	json_add_str(o, "mode", capture_mode_str(options->mode));
 	if (options->ring_size)
 		json_add_u64(o, "ringSize", options->ring_size);
@@ -397,7 +398,8 @@ int wire_read_options(json_object *o, struct capture_options *ret, const char **
 			{ .name = "noReturnStack", .flag = &options.no_return_stack },
 			{ .name = "filter", .text = &options.filter },
 			{ .name = "sink", .text = &options.sink },
-			{ .name = "counters", .text = &options.counters } };
+			{ .name = "counters", .text = &options.counters },
+			{ .name = "cpus", .text = &options.cpus } };
 
 	for (size_t i = 0; i < ELEMENTS(members); i++) {
 		*ret_bad = members[i].name;
@@ -405,6 +407,9 @@ int wire_read_options(json_object *o, struct capture_options *ret, const char **
 				     : json_get_str(o, members[i].name, members[i].text)) == -EINVAL)
 			return -EINVAL;
 	}
+	*ret_bad = "cpus";
+	if (options.cpus && capture_cpus_check(options.cpus) < 0)
+		return -EINVAL;
 	*ret_bad = "mode";
 	if (json_get_str(o, *ret_bad, &mode) == -EINVAL || (mode && capture_mode_parse(mode, &options.mode) < 0))
 		return -EINVAL;

@@ -10,8 +10,10 @@
 
 #include "daemon/capture/capture.h"
 #include "daemon/capture/process/code-log.h"
+#include "lib/base/parse.h"
 #include "lib/base/reader.h"
 #include "lib/base/util.h"
+#include "lib/coresight/topology.h"
 
 void capture_copy_drop_rings(struct capture_copy *c)
 {
@@ -145,6 +147,13 @@ int capture_mode_parse(const char *text, enum capture_mode *ret)
 	return -EINVAL;
 }
 
+int capture_cpus_check(const char *text)
+{
+	bool cpus[TOPOLOGY_CPUS_MAX];
+
+	return *text ? parse_ranges(text, cpus, ELEMENTS(cpus)) : -EINVAL;
+}
+
 /* Appends the name of an option, and how it differs. */
 static void add_difference(struct reason *r, const char *fmt, ...) _printf_(2, 3);
 static void add_difference(struct reason *r, const char *fmt, ...)
@@ -177,8 +186,10 @@ int capture_options_copy(const struct capture_options *o, struct capture_options
 	copy.filter = o->filter ? strdup(o->filter) : NULL;
 	copy.sink = o->sink ? strdup(o->sink) : NULL;
 	copy.counters = o->counters ? strdup(o->counters) : NULL;
+	copy.cpus = o->cpus ? strdup(o->cpus) : NULL;
 	*ret = copy;
-	if ((!o->filter || copy.filter) && (!o->sink || copy.sink) && (!o->counters || copy.counters))
+	if ((!o->filter || copy.filter) && (!o->sink || copy.sink) && (!o->counters || copy.counters) &&
+	    (!o->cpus || copy.cpus))
 		return 0;
 	capture_options_done(ret);
 	return -ENOMEM;
@@ -189,6 +200,7 @@ void capture_options_done(struct capture_options *o)
 	free((char *)o->filter);
 	free((char *)o->sink);
 	free((char *)o->counters);
+	free((char *)o->cpus);
 	*o = (struct capture_options){ .kernel = false };
 }
 
@@ -223,6 +235,9 @@ int capture_options_compare(const struct capture_options *have, const struct cap
 	if (wanted->counters && (!have->counters || strcmp(wanted->counters, have->counters) != 0))
 		add_difference(ret, "counters: %s%s", have->counters ? "it has others: " : "it has none",
 			       have->counters ? have->counters : "");
+	if (wanted->cpus && (!have->cpus || strcmp(wanted->cpus, have->cpus) != 0))
+		add_difference(ret, "cpus: %s%s", have->cpus ? "others are traced: " : "all of them are traced",
+			       have->cpus ? have->cpus : "");
 	if (wanted->ring_size && wanted->ring_size != have->ring_size) {
 		if (have->ring_size)
 			add_difference(ret, "ring-size: it has %llu KiB", (unsigned long long)have->ring_size >> 10);

@@ -62,10 +62,14 @@ struct capture_options {
 	const char *filter;          /* address filters in the syntax of perf, or NULL */
 	const char *sink;            /* name of the sink, or NULL for the best one */
 	const char *counters;        /* names of events that are counted (pmu-counters.h), or NULL */
+	const char *cpus;            /* the only ones that are traced, as parse_ranges() has them, or NULL for all */
 	uint64_t ring_size;          /* bytes of each ring, a power of two, or 0 for that of the settings */
 	enum capture_mode mode;
 	bool at_exec; /* the process is within execve() when it is armed for the first time */
 };
+
+/* -EINVAL: the text is no list of CPUs, or names none. */
+int capture_cpus_check(const char *text);
 
 /* Copies the options with their texts, which capture_options_done() frees. -ENOMEM. */
 int capture_options_copy(const struct capture_options *o, struct capture_options *ret);

@@ -78,6 +78,13 @@ static uint64_t tick_of(const struct demux *d)
 	return d->input->clock ? d->input->clock->mult >> d->input->clock->shift : 0;
 }
 
+bool demux_loss_untraced(const struct demux *d, const struct track *t, uint64_t until)
+{
+	uint64_t since = d->input->has_clock ? t->since + tick_of(d) : t->piece->origin.time;
+
+	return schedule_untraced(d->input->schedule, t->stream.tid, since, until);
+}
+
 /* True if the thread may have executed what is lost, or of unknown owner, in an interval since its last stretch. */
 static bool lost_in(const struct demux *d, const struct who *who, const struct track *t, uint64_t since, uint64_t until,
 		    enum element_reason *ret)
@@ -139,6 +146,9 @@ static bool is_whole(const struct demux *d, const struct feed *f, const struct t
 	const struct pd_piece *before = t->piece, *here = u->piece;
 	enum pd_loss_kind kind;
 
+	*ret_why = REASON_UNTRACED;
+	if (f->has_tid && demux_loss_untraced(d, t, d->input->has_clock ? f->time : here->origin.time))
+		return false;
 	if (before == here && demux_is_slice(f))
 		return true;
 	if (lost_since(d, f, t, u, ret_why))
@@ -378,7 +388,9 @@ static bool is_cut_off(const struct demux *d, const struct track *t, uint64_t un
 					    : (struct who){ t->stream.tid, false, true };
 	uint64_t since = who.by_slice || !d->input->has_clock ? t->piece->origin.time : t->since + tick_of(d);
 
-	return lost_in(d, &who, t, since, MAX(since, until), ret) || is_cut(t->piece, &t->before, ret);
+	*ret = REASON_UNTRACED;
+	return demux_loss_untraced(d, t, until) || lost_in(d, &who, t, since, MAX(since, until), ret) ||
+	       is_cut(t->piece, &t->before, ret);
 }
 
 int demux_loss_end_round(struct demux *d, uint64_t until)

@@ -23,6 +23,9 @@ void demux_loss_before_piece(struct demux *d, struct feed *f, const struct eleme
 bool demux_loss_none(const struct demux *d, const struct feed *f, const struct track *t, const struct element_unit *u,
 		     enum element_reason *ret_why);
 
+/* True if the thread has run on a CPU that is not traced since its last stretch, up to a time. */
+bool demux_loss_untraced(const struct demux *d, const struct track *t, uint64_t until);
+
 /* Nothing in an AUX slice could be decoded: its thread, or any thread if it may hold several, may have run there. */
 void demux_loss_of_slice(struct demux *d, const struct feed *f, const struct element_unit *u);
 

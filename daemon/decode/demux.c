@@ -488,14 +488,30 @@ void demux_warn(const struct demux *d, struct input *input)
 		    TRACKS_MAX, (unsigned long long)d->left_out);
 }
 
+/* What a thread executed last may be missing. */
+static int emit_loss_at_end(struct demux *d, struct track *t)
+{
+	const struct element lost = { .kind = ELEM_NO_SYNC, .isa = ISA_UNKNOWN, .reason = REASON_UNTRACED };
+	int rc;
+
+	if (!t->piece || t->stream.cpu != UINT32_MAX || !demux_loss_untraced(d, t, UINT64_MAX))
+		return 0;
+	rc = outputs_begin(d->outputs, &t->stream);
+	return rc < 0 ? rc : emit_element(d, t, &lost);
+}
+
 /* Ends all tracks, also those of CPUs, in their order. */
 static int end_tracks(struct demux *d)
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; rc == 0 && i < d->n_tracks; i++)
-		if (!d->tracks[i]->ended)
+	for (uint32_t i = 0; rc == 0 && i < d->n_tracks; i++) {
+		if (d->tracks[i]->ended)
+			continue;
+		rc = emit_loss_at_end(d, d->tracks[i]);
+		if (rc == 0)
 			rc = end_track(d, d->tracks[i]);
+	}
 	return rc;
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "daemon/decode/schedule.h"
+#include "lib/base/hash.h"
 #include "lib/base/util.h"
 
 /* Of records that csightd writes for a thread that may have run on any CPU. */
@@ -41,6 +42,8 @@ struct schedule {
 	size_t n_task_events;
 	struct thread_pause *pauses; /* by thread, then in order */
 	size_t n_pauses;
+	struct schedule_run *untraced; /* runs on CPUs without a trace unit; likewise */
+	size_t n_untraced;
 	struct lost_interval *lost; /* of all CPUs, by their beginning */
 	size_t n_lost;
 	bool has_switches;
@@ -233,17 +236,49 @@ bool schedule_lost_between(const struct schedule *sched, uint64_t from, uint64_t
 	return low && sched->lost[low - 1].latest >= from;
 }
 
+/* Lists the CPUs that have a trace unit; none if the file says nothing of trace units. */
+static int list_units(const struct pd_contents *c, struct hash *ret)
+{
+	uint32_t *index;
+	int rc = 0;
+
+	for (size_t i = 0; i < c->n_cpus && rc >= 0; i++)
+		rc = hash_find(ret, c->cpus[i].cpu, 0, &index);
+	return rc < 0 ? rc : 0;
+}
+
+static bool lacks_unit(const struct hash *units, uint32_t cpu)
+{
+	return units->n && cpu < NO_CPU && !hash_get(units, cpu, 0);
+}
+
+/* Adds the time from one switch of a thread to its next one, if the thread ran on such a CPU. Either may be NULL. */
+static void add_untraced(struct schedule *sched, const struct hash *units, const struct pd_run *before,
+			 const struct pd_run *next)
+{
+	bool begins = before && before->kind == PD_RUN_IN && lacks_unit(units, before->cpu),
+	     ends = next && next->kind != PD_RUN_IN && lacks_unit(units, next->cpu);
+
+	if (begins || ends)
+		sched->untraced[sched->n_untraced++] =
+		    (struct schedule_run){ before ? before->tid : next->tid, before ? before->time : 0,
+					   next ? next->time : UINT64_MAX - 1 };
+}
+
 /*
- * Finds the intervals from a switch out to the next switch in of the same thread, or to the end of the trace. Not those
- * in which records of some CPU were lost, since the thread may have run there.
+ * Finds the intervals from a switch out to the next switch in of the same thread, or to the end of the trace, and those
+ * in which it ran on a CPU without a trace unit. No pauses in which records of some CPU were lost, since the thread may
+ * have run there.
  */
 static int find_pauses(struct schedule *sched, const struct pd_contents *c)
 {
 	const struct pd_run **list = calloc(c->n_runs + 1, sizeof(*list));
+	_cleanup_(hash_done) struct hash units = { 0 };
 	size_t n = 0;
 
 	sched->pauses = calloc(c->n_runs + 1, sizeof(*sched->pauses));
-	if (!list || !sched->pauses) {
+	sched->untraced = calloc(2 * c->n_runs + 1, sizeof(*sched->untraced));
+	if (!list || !sched->pauses || !sched->untraced || list_units(c, &units) < 0) {
 		free((void *)list);
 		return -ENOMEM;
 	}
@@ -258,6 +293,9 @@ static int find_pauses(struct schedule *sched, const struct pd_contents *c)
 				    *next = i + 1 < n && list[i + 1]->tid == out->tid ? list[i + 1] : NULL;
 		uint64_t until = next ? next->time : UINT64_MAX - 1;
 
+		if (i == 0 || list[i - 1]->tid != out->tid)
+			add_untraced(sched, &units, NULL, out);
+		add_untraced(sched, &units, out, next);
 		if (out->kind != PD_RUN_IN && (!next || next->kind == PD_RUN_IN) &&
 		    !schedule_lost_between(sched, out->time, until))
 			sched->pauses[sched->n_pauses++] =
@@ -308,6 +346,7 @@ struct schedule *schedule_free(struct schedule *sched)
 	free(sched->starts);
 	free(sched->task_events);
 	free(sched->pauses);
+	free(sched->untraced);
 	free(sched->lost);
 	free(sched);
 	return NULL;
@@ -535,4 +574,20 @@ bool schedule_pause(const struct schedule *sched, uint32_t tid, uint64_t from, u
 		return false;
 	*ret = sched->pauses[low].interval;
 	return true;
+}
+
+bool schedule_untraced(const struct schedule *sched, uint32_t tid, uint64_t from, uint64_t to)
+{
+	size_t low = 0, high = sched->n_untraced;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct schedule_run *r = &sched->untraced[middle];
+
+		if (r->tid < tid || (r->tid == tid && r->to <= from))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < sched->n_untraced && sched->untraced[low].tid == tid && sched->untraced[low].from < to;
 }

@@ -71,6 +71,9 @@ struct schedule_pause {
 /* Finds the first pause of a thread that overlaps an interval. Returns false if no record shows one. */
 bool schedule_pause(const struct schedule *sched, uint32_t tid, uint64_t from, uint64_t to, struct schedule_pause *ret);
 
+/* True if the thread ran within an interval on a CPU that has no trace unit in the file. */
+bool schedule_untraced(const struct schedule *sched, uint32_t tid, uint64_t from, uint64_t to);
+
 /* True if records of some CPU were lost within an interval. */
 bool schedule_lost_between(const struct schedule *sched, uint64_t from, uint64_t to);
 

@@ -126,6 +126,6 @@ bool standing_options_equal(const struct capture_options *a, const struct captur
 	       a->no_contexts == b->no_contexts && a->branch_broadcast == b->branch_broadcast &&
 	       a->no_return_stack == b->no_return_stack && a->cycle_threshold == b->cycle_threshold &&
 	       a->timestamp_interval == b->timestamp_interval && texts_equal(a->filter, b->filter) &&
-	       texts_equal(a->sink, b->sink) && texts_equal(a->counters, b->counters) && a->ring_size == b->ring_size &&
-	       a->mode == b->mode;
+	       texts_equal(a->sink, b->sink) && texts_equal(a->counters, b->counters) &&
+	       texts_equal(a->cpus, b->cpus) && a->ring_size == b->ring_size && a->mode == b->mode;
 }

@@ -66,6 +66,13 @@ static int set_flag(bool *to, const struct ini_entry *e, struct reason *why)
 		   : reason_set(why, -EINVAL, "%s must be yes or no, not \"%s\"", e->key, esc(e->value));
 }
 
+static int set_cpus(char **to, const char *value, struct reason *why)
+{
+	return capture_cpus_check(value) < 0
+		   ? reason_set(why, -EINVAL, "cpus must be a list such as 0-3,5, not \"%s\"", esc(value))
+		   : set_text(to, value);
+}
+
 static int set_ring_size(uint64_t *to, const char *value, struct reason *why)
 {
 	if (parse_size(value, to) == 0 && *to >= EMU_RING_SIZE_MIN && *to <= EMU_RING_SIZE_MAX &&
@@ -127,6 +134,8 @@ int standing_sections_set(struct standing_sections *s, const struct ini_entry *e
 	for (size_t i = 0; i < ELEMENTS(keys); i++)
 		if (strcmp(e->key, keys[i].key) == 0)
 			return keys[i].text ? set_text(keys[i].text, e->value) : set_flag(keys[i].flag, e, why);
+	if (strcmp(e->key, "cpus") == 0)
+		return set_cpus((char **)&t->options.cpus, e->value, why);
 	if (strcmp(e->key, "user") == 0)
 		return set_user(&t->rule, e->value, why);
 	if (strcmp(e->key, "ring-size") == 0)

@@ -85,11 +85,11 @@ static uint64_t state_size(const struct standing *s)
 {
 	const struct standing_rule *r = &s->rule;
 
-	return s->section
-		   ? 0
-		   : STATE_BYTES + state_shares_text(r->name) + state_shares_text(r->exe) + state_shares_text(r->unit) +
-			 state_shares_text(r->cgroup) + state_shares_text(s->options.filter) +
-			 state_shares_text(s->options.sink) + state_shares_text(s->options.counters);
+	return s->section ? 0
+			  : STATE_BYTES + state_shares_text(r->name) + state_shares_text(r->exe) +
+				state_shares_text(r->unit) + state_shares_text(r->cgroup) +
+				state_shares_text(s->options.filter) + state_shares_text(s->options.sink) +
+				state_shares_text(s->options.counters) + state_shares_text(s->options.cpus);
 }
 
 void standing_wire_measure(const struct standing_list *all, struct state_shares *shares)

@@ -44,6 +44,43 @@ int parse_u64(const char *text, uint64_t max, uint64_t *ret)
 	return 0;
 }
 
+static int take_number(const char **text, size_t n, size_t *ret)
+{
+	size_t v = 0;
+
+	if (!is_digit(**text))
+		return -EINVAL;
+	for (; is_digit(**text); (*text)++) {
+		v = 10 * v + (size_t)(**text - '0');
+		if (v >= n)
+			return -EINVAL;
+	}
+	*ret = v;
+	return 0;
+}
+
+int parse_ranges(const char *text, bool *ret, size_t n)
+{
+	while (*text) {
+		size_t first, last;
+
+		if (take_number(&text, n, &first) < 0)
+			return -EINVAL;
+		last = first;
+		if (*text == '-' && (text++, take_number(&text, n, &last) < 0))
+			return -EINVAL;
+		if (last < first)
+			return -EINVAL;
+		for (size_t i = first; i <= last; i++)
+			ret[i] = true;
+		if (*text == ',')
+			text++;
+		else if (*text)
+			return -EINVAL;
+	}
+	return 0;
+}
+
 int parse_size(const char *text, uint64_t *ret)
 {
 	static const char units[] = "KMGT";

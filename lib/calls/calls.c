@@ -527,6 +527,8 @@ static int on_no_sync(struct calls *c, const struct element *e)
 		return calls_gap(c, GAP_LOST);
 	case REASON_OVERWRITTEN:
 		return calls_gap(c, GAP_OVERWRITTEN);
+	case REASON_UNTRACED:
+		return calls_gap(c, GAP_UNTRACED);
 	default:
 		return calls_gap(c, GAP_NO_SYNC);
 	}

@@ -104,6 +104,7 @@ enum gap_kind {
 	GAP_TRUNCATED,   /* the sink was full, unavailable, or failed */
 	GAP_LOST,        /* records that locate the trace were lost */
 	GAP_OVERWRITTEN, /* the ring wrapped before the trace was copied */
+	GAP_UNTRACED,    /* the thread ran on a CPU that is not traced */
 };
 
 enum mark_kind {

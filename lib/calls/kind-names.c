@@ -22,8 +22,8 @@ const char *calls_leave_str(enum leave_kind kind)
 
 const char *calls_gap_str(enum gap_kind kind)
 {
-	static const char *const names[] = { "no sync",  "overflow",  "no code", "wrong code", "paused",
-					     "too deep", "truncated", "lost",    "overwritten" };
+	static const char *const names[] = { "no sync",  "overflow",  "no code", "wrong code",  "paused",
+					     "too deep", "truncated", "lost",    "overwritten", "untraced CPU" };
 
 	return (size_t)kind < ELEMENTS(names) ? names[kind] : "?";
 }

@@ -88,27 +88,6 @@ int topology_read_pmu(struct topology_reading *r)
 	return 0;
 }
 
-/* Parses a list "0-3,5" and sets the items of these CPUs. */
-static bool parse_cpus(const char *text, bool cpus[TOPOLOGY_CPUS_MAX])
-{
-	while (*text) {
-		uint32_t first, last;
-
-		if (!take_number(&text, TOPOLOGY_CPUS_MAX, &first))
-			return false;
-		last = first;
-		if (*text == '-' && (text++, !take_number(&text, TOPOLOGY_CPUS_MAX, &last)))
-			return false;
-		for (uint32_t i = first; i <= last; i++)
-			cpus[i] = true;
-		if (*text == ',')
-			text++;
-		else if (*text)
-			return false;
-	}
-	return true;
-}
-
 static bool read_cpu_list(struct topology_reading *r, const char *name, bool cpus[TOPOLOGY_CPUS_MAX])
 {
 	char path[SYSROOT_PATH_MAX], text[SYSROOT_TEXT_MAX];
@@ -117,7 +96,7 @@ static bool read_cpu_list(struct topology_reading *r, const char *name, bool cpu
 	if (!topology_join_path(path, TOPOLOGY_CPUS, name))
 		return false;
 	rc = sysroot_text(r->root, path, text, sizeof(text));
-	if (rc == 0 && !parse_cpus(text, cpus))
+	if (rc == 0 && parse_ranges(text, cpus, TOPOLOGY_CPUS_MAX) < 0)
 		rc = -EBADMSG;
 	if (rc < 0)
 		topology_problem(r, path, rc, "is not a list of CPUs");

@@ -353,6 +353,7 @@ int csight_add_arm_options(json_object *parameters, const struct csight_arm_opti
 	json_add_str(o, "filter", known.filter);
 	json_add_str(o, "sink", known.sink);
 	json_add_str(o, "counters", known.counters);
+	json_add_str(o, "cpus", known.cpus);
 	json_add_bool(o, "branchBroadcast", known.branch_broadcast);
 	json_add_bool(o, "noReturnStack", known.no_return_stack);
 	json_add_str(o, "mode", known.mode);

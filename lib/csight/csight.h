@@ -125,6 +125,7 @@ struct csight_arm_options {
 	uint64_t timestamp_interval; /* cycles between timestamps, a power of two up to 8192 */
 	uint32_t thread;             /* the only thread that is traced */
 	const char *counters;        /* names of events that are counted, separated by commas: csight(1) */
+	const char *cpus;            /* the only CPUs that are traced: "0-3,5" */
 };
 
 /*

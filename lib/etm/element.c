@@ -68,6 +68,7 @@ static const char *reason_str(enum element_reason reason)
 		[REASON_TRUNCATED] = "truncated",
 		[REASON_LOST] = "lost",
 		[REASON_OVERWRITTEN] = "overwritten",
+		[REASON_UNTRACED] = "untraced",
 	};
 
 	return (size_t)reason < ELEMENTS(names) ? names[reason] : "undefined";

@@ -13,7 +13,7 @@
  *   exception-return
  *   trace-on begin|overflow|debug [cc=N]
  *   no-sync init|reset|overflow|discard|bad-packet|bad-image|undefined|end-of-trace|
- *           paused|truncated|lost|overwritten [bytes=N]
+ *           paused|truncated|lost|untraced|overwritten [bytes=N]
  *   end TEXT
  *   timestamp HEX [cc=N]
  *   cycles N
@@ -73,6 +73,7 @@ enum element_reason {
 	REASON_TRUNCATED,   /* the sink was full, unavailable, or failed */
 	REASON_LOST,        /* trace, or records that locate it, were lost or are damaged */
 	REASON_OVERWRITTEN, /* the ring wrapped before the trace was copied */
+	REASON_UNTRACED,    /* the thread ran on a CPU that is not traced */
 };
 
 struct element {

@@ -168,6 +168,21 @@ static void test_hex(void)
 	CHECK(strlen(text) == 6 && strspn(text, "0123456789abcdef") == 6);
 }
 
+static void test_ranges(void)
+{
+	static const char *const lists[] = { "4",  "x",  "0,x", "0 ",  "2-1",
+					     "-1", "1-", ",1",  "0-4", "99999999999999999999999" };
+	bool set[4] = { false };
+
+	for (size_t n = 0; n < ELEMENTS(lists); n++)
+		CHECK_EQ(parse_ranges(lists[n], set, ELEMENTS(set)), -EINVAL);
+	memset(set, 0, sizeof(set));
+	CHECK_EQ(parse_ranges("", set, ELEMENTS(set)), 0);
+	CHECK(!set[0] && !set[1] && !set[2] && !set[3]);
+	CHECK_EQ(parse_ranges("3,0-1", set, ELEMENTS(set)), 0);
+	CHECK(set[0] && set[1] && !set[2] && set[3]);
+}
+
 static void test_parse(void)
 {
 	static const char *const sizes[] = { "", "K", "1KB", "-1", " 1", "+1", "1 K", "16777216T", "1k" };
@@ -178,6 +193,7 @@ static void test_parse(void)
 	CHECK(parse_i64("6", -12, 5, &i) == -EINVAL && parse_i64("-13", -12, 5, &i) == -EINVAL);
 	CHECK(parse_i64("", -12, 5, &i) == -EINVAL && parse_i64("-", -12, 5, &i) == -EINVAL);
 	CHECK(parse_i64("1x", -12, 5, &i) == -EINVAL && i == -12);
+	test_ranges();
 	CHECK(parse_u64("0x1F", UINT64_MAX, &u) == 0 && u == 31);
 	CHECK(parse_u64("010", 10, &u) == 0 && u == 10);
 	CHECK(parse_u64("11", 10, &u) == -EINVAL && parse_u64("0x", 10, &u) == -EINVAL);

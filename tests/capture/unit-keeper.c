@@ -162,16 +162,16 @@ static int set_names(int from, int to)
 static struct sideband *open_sideband(struct keeper_client *k, int poll_fd)
 {
 	const struct sideband_listener user = { wants, on_record, on_lost, NULL };
-	uint32_t cpus[256];
+	struct sideband_cpu_choice cpus[256];
 	size_t n = (size_t)sysconf(_SC_NPROCESSORS_ONLN);
 	struct reason why = { "" };
 	struct sideband *s;
 
 	for (uint32_t i = 0; i < n; i++)
-		cpus[i] = i;
+		cpus[i] = (struct sideband_cpu_choice){ i, SIDEBAND_NO_SWITCHES };
 	CHECK_EQ(sideband_new(&user, poll_fd, &s), 0);
 	CHECK_EQ(sideband_set_keeper(s, k), 0);
-	if (sideband_open(s, cpus, MIN(n, ELEMENTS(cpus)), SIDEBAND_NO_SWITCHES, &why) == 0)
+	if (sideband_open(s, cpus, MIN(n, ELEMENTS(cpus)), &why) == 0)
 		return s;
 	printf("# %s\n", why.text);
 	return sideband_free(s);

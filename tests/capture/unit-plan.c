@@ -157,6 +157,29 @@ static void test_private(void)
 	CHECK_EQ(p->cpus[0].sink_id, 0xabcd);
 }
 
+/* The CPUs of a process, among those of the configuration. */
+static void test_cpus(void)
+{
+	const struct capture_options some = { .cpus = "1-2,7" }, none = { .cpus = "9" }, bad = { .cpus = "2-1" };
+
+	make(4, TOPOLOGY_ETMV4);
+	give_etr();
+	CHECK_EQ(make_plan(&some, NULL, false), -ENOTSUP);
+	CHECK(says("cpus: a shared sink"));
+	make(4, TOPOLOGY_ETMV4);
+	give_trbes();
+	CHECK_EQ(make_plan(&some, NULL, false), 0);
+	CHECK(p->n_cpus == 2 && p->cpus[0].cpu == 1 && p->cpus[1].cpu == 2);
+	CHECK_EQ(strcmp((const char *)p->missing.data, "only CPUs 1-2,7 are traced"), 0);
+	CHECK_EQ(make_plan(&none, NULL, false), -ENODEV);
+	CHECK(says("no CPU that was chosen"));
+	CHECK_EQ(make_plan(&bad, NULL, false), -EINVAL);
+	settings.cpus = "2-3";
+	CHECK_EQ(make_plan(&some, NULL, false), 0);
+	CHECK(p->n_cpus == 1 && p->cpus[0].cpu == 2);
+	settings.cpus = NULL;
+}
+
 /* What the trace contains, as the fields of the PMU of Linux 6.1, 6.7 and 7.1 and the features of the units allow. */
 static void test_content(void)
 {
@@ -398,6 +421,7 @@ static void test_compare(void)
 		{ "cycle-threshold: it was not chosen", { .cycle_threshold = 4 } },
 		{ "timestamp-interval: it was not chosen", { .timestamp_interval = 64 } },
 		{ "thread: all of them", { .thread = 7 } },
+		{ "cpus: all of them", { .cpus = "0" } },
 	};
 	const struct capture_options all = { .kernel = true,
 					     .cycles = true,
@@ -408,6 +432,7 @@ static void test_compare(void)
 					     .cycle_threshold = 8,
 					     .timestamp_interval = 1,
 					     .thread = 8,
+					     .cpus = "1-2",
 					     .filter = "start 0x1000",
 					     .sink = "trbe0",
 					     .ring_size = 2 << 20 };
@@ -434,6 +459,8 @@ static void test_compare(void)
 	CHECK_EQ(strcmp(r.text, "cycle-threshold: it has 8"), 0);
 	CHECK_EQ(capture_options_compare(&all, &(struct capture_options){ .thread = 9 }, &r), -EEXIST);
 	CHECK_EQ(strcmp(r.text, "thread: another one is traced"), 0);
+	CHECK_EQ(capture_options_compare(&all, &(struct capture_options){ .cpus = "1" }, &r), -EEXIST);
+	CHECK_EQ(strcmp(r.text, "cpus: others are traced: 1-2"), 0);
 }
 
 int main(void)
@@ -441,6 +468,7 @@ int main(void)
 	test_ring_size();
 	test_compare();
 	test_private();
+	test_cpus();
 	test_content();
 	test_shared();
 	test_machine();

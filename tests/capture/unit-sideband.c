@@ -264,6 +264,16 @@ static void on_lost_switches(void *data, uint64_t since)
 	n_lost_switches++;
 }
 
+static int open_on(struct sideband *s, const uint32_t *cpus, size_t n, enum sideband_switches switches,
+		   struct reason *why)
+{
+	struct sideband_cpu_choice list[256];
+
+	for (size_t i = 0; i < n; i++)
+		list[i] = (struct sideband_cpu_choice){ cpus[i], switches };
+	return sideband_open(s, list, n, why);
+}
+
 static void test_side(bool clocks)
 {
 	const struct sideband_listener user = { wants, on_record, on_lost_switches, NULL };
@@ -274,7 +284,7 @@ static void test_side(bool clocks)
 	struct sideband *s;
 
 	CHECK_EQ(sideband_new(&user, poll_fd, &s), 0);
-	if (sideband_open(s, cpus, n, SIDEBAND_SWITCHES_NEEDED, &why) < 0) {
+	if (open_on(s, cpus, n, SIDEBAND_SWITCHES_NEEDED, &why) < 0) {
 		printf("# %s\n", why.text);
 		unit_skip("kernel records of processes", "perf_event_open is not allowed here");
 	} else if (clocks) {
@@ -286,11 +296,11 @@ static void test_side(bool clocks)
 		test_collect(s);
 		/* The enabled time of a live event increases; opening again loses no records. */
 		uint64_t since;
-		CHECK_EQ(sideband_open(s, cpus, n, SIDEBAND_NO_SWITCHES, &why), 0);
+		CHECK_EQ(open_on(s, cpus, n, SIDEBAND_NO_SWITCHES, &why), 0);
 		CHECK(!sideband_lost(s, &since));
-		CHECK_EQ(sideband_open(s, cpus, n, SIDEBAND_SWITCHES_WANTED, &why), 0);
+		CHECK_EQ(open_on(s, cpus, n, SIDEBAND_SWITCHES_WANTED, &why), 0);
 		test_lost_switches(s);
-		CHECK_EQ(sideband_open(s, cpus, 1, SIDEBAND_NO_SWITCHES, &why), 0);
+		CHECK_EQ(open_on(s, cpus, 1, SIDEBAND_NO_SWITCHES, &why), 0);
 		sideband_close(s);
 		CHECK(!sideband_is_open(s));
 	}

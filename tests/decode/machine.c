@@ -6,7 +6,7 @@
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse|timeless] [handed] [wrapped|full|refilled] [failing]
  *                [truncated] [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced] [long]
  *                [overflow] [overfull] [unswitched|unsettled|recent] [attached] [started] [followed]
- *                [steady] [counted] [reborn]
+ *                [steady] [counted] [reborn] [unequipped]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -42,6 +42,7 @@
  *   unsettled     the same; a switch of each thread on no CPU says so
  *   recent        private sinks: the first half of the records of context switches is lost, and older starts with it
  *   reborn        halfway a thread ends, and another one gets its number
+ *   unequipped    the second CPU has no trace unit
  *   attached      private sinks: tracing begins while the threads run
  *   started       private sinks: records say when each slice began, and in which thread
  *   followed      stopped; DIR/live is what csight tail would get, with a round for each stop
@@ -131,7 +132,7 @@ static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, timeless, handed, wrapped, full, refilled, failing, dropped, off;
 static bool followed, steady, counted, overflow, overfull, unswitched, unsettled, recent, attached, started;
-static bool reborn;
+static bool reborn, unequipped;
 static uint64_t died;           /* reborn: when the thread ended */
 static struct buf slice_starts; /* of slices: struct pd_origin */
 static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced, long_run;
@@ -361,7 +362,7 @@ static void overwrite_frames(void)
 
 static bool is_traced(const struct thread *t)
 {
-	return !off && (!grid || (t->pid == PID_A && !(t->disabled >> t->cpu & 1)));
+	return !off && !(unequipped && t->cpu == 1) && (!grid || (t->pid == PID_A && !(t->disabled >> t->cpu & 1)));
 }
 
 static void leave(struct cpu *c)
@@ -520,7 +521,7 @@ static bool step(struct cpu *c)
 
 		etm_init(&unused, sink, sizeof(sink), false, 0);
 		e = &unused;
-		t->missed = stopped && off;
+		t->missed = (stopped && off) || unequipped;
 	} else if (crowd_truth) {
 		static uint32_t before;
 
@@ -827,9 +828,12 @@ static void write_round(struct pd_writer *w, size_t i)
 static int write_live(const char *dir)
 {
 	struct pd_cpu list[CPUS];
-	struct pd_session session = {
-		.arch = "aarch64", .pmu_type = 8, .live = true, .cpus = list, .n_cpus = CPUS, .clock = clock_of_trace
-	};
+	struct pd_session session = { .arch = "aarch64",
+				      .pmu_type = 8,
+				      .live = true,
+				      .cpus = list,
+				      .n_cpus = unequipped ? 1 : CPUS,
+				      .clock = clock_of_trace };
 	struct buf out = { 0 };
 	char path[4096];
 	struct pd_writer *w;
@@ -860,7 +864,7 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 				      .pmu_type = 8,
 				      .snapshot = true,
 				      .cpus = list,
-				      .n_cpus = CPUS,
+				      .n_cpus = unequipped ? 1 : CPUS,
 				      .counters = counters,
 				      .n_counters = counted ? ELEMENTS(counters) : 0,
 				      .clock = clock_of_trace };
@@ -886,7 +890,7 @@ static int write_trace(const char *dir, const struct pd_aux *frozen, size_t n_fr
 	for (uint32_t i = 0; i < CPUS && !arena; i++)
 		for (size_t k = lost_slices(i); k < cpus[i].n_slices; k++)
 			pd_write_aux(w, &cpus[i].slices[k]);
-	for (uint32_t i = 0; i < (arena ? 1 : CPUS); i++) {
+	for (uint32_t i = 0; i < (arena || unequipped ? 1 : CPUS); i++) {
 		const struct buf *b = arena ? &frames : &cpus[i].bytes;
 		uint64_t from = arena ? lost_frames() : lost_slices(i) ? cpus[i].slices[lost_slices(i)].offset : 0;
 
@@ -1097,6 +1101,7 @@ int main(int argc, char **argv)
 		overfull = overfull || strcmp(argv[i], "overfull") == 0;
 		unswitched = unswitched || strcmp(argv[i], "unswitched") == 0;
 		reborn = reborn || strcmp(argv[i], "reborn") == 0;
+		unequipped = unequipped || strcmp(argv[i], "unequipped") == 0;
 		unsettled = unsettled || strcmp(argv[i], "unsettled") == 0;
 		recent = recent || strcmp(argv[i], "recent") == 0;
 		attached = attached || strcmp(argv[i], "attached") == 0;

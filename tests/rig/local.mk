@@ -3,11 +3,11 @@
 # The longest ones first.
 RIG_TESTS = tests/rig/kernel-exact.rig tests/rig/triggers.rig tests/rig/options.rig tests/rig/keep.rig \
 	tests/rig/standing.rig tests/rig/line.rig tests/rig/stream.rig tests/rig/tail.rig tests/rig/loss.rig tests/rig/pauses.rig tests/rig/counters.rig tests/rig/machine.rig tests/rig/fill.rig \
-	tests/rig/run.rig tests/rig/kernel.rig tests/rig/filters.rig tests/rig/jit.rig tests/rig/four.rig tests/rig/search.rig \
+	tests/rig/run.rig tests/rig/kernel.rig tests/rig/filters.rig tests/rig/jit.rig tests/rig/four.rig tests/rig/search.rig tests/rig/cpus.rig \
 	tests/rig/crash.rig tests/rig/deaths.rig tests/rig/container.rig tests/rig/variants.rig tests/rig/selftest.rig \
 	tests/rig/smoke.rig tests/rig/capture.rig tests/rig/bare.rig tests/rig/units.rig tests/rig/exact.rig tests/rig/killed.rig \
 	tests/rig/unload.rig tests/rig/settings.rig tests/rig/perf-script.rig
-RIG_HOSTS = tests/rig/line.host tests/rig/perf-script.host tests/rig/jit.host tests/rig/four.host tests/rig/search.host \
+RIG_HOSTS = tests/rig/line.host tests/rig/perf-script.host tests/rig/jit.host tests/rig/four.host tests/rig/search.host tests/rig/cpus.host \
 	tests/rig/loss.host tests/rig/pauses.host tests/rig/counters.host tests/rig/machine.host tests/rig/fill.host tests/rig/stream.host tests/rig/keep.host tests/rig/container.host \
 	tests/rig/kernel-exact.host tests/rig/variants.host tests/rig/tail.host tests/rig/exact.host tests/rig/filters.host
 RIG_LOG_DRIVER = $(LOG_DRIVER)

@@ -368,9 +368,9 @@ static int emu_check(struct capture_source *source, const struct capture_options
 				  wanted->kernel   ? "trace of the kernel"
 				  : wanted->filter ? "address filters"
 						   : "sink");
-	if (wanted->thread)
-		return reason_set(ret, -EEXIST,
-				  "thread: of a program under the emulated trace unit all threads are traced");
+	if (wanted->thread || wanted->cpus)
+		return reason_set(ret, -EEXIST, "%s: a program under the emulated trace unit is traced as a whole",
+				  wanted->thread ? "thread" : "cpus");
 	if (wanted->cycle_threshold)
 		return reason_set(ret, -EEXIST,
 				  "cycle-threshold: csightd does not know that of a program under the emulated trace "

@@ -238,6 +238,14 @@ static int init_rings(struct grid *g, const struct plan *plan)
 	return 0;
 }
 
+bool grid_traces(const struct grid *g, const struct plan *plan, uint32_t cpu)
+{
+	for (size_t n = 0; n < plan->n_cpus; n++)
+		if (plan->cpus[n].cpu == cpu)
+			return !g->rings || g->rings[n].fd >= 0;
+	return false;
+}
+
 int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const struct filter *filter, int poll_fd,
 	      struct reason *why)
 {

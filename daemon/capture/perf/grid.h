@@ -37,6 +37,9 @@ struct grid {
 	bool stuck;               /* the process makes calls for its events wait: nothing but grid_close() may follow */
 };
 
+/* False if the grid of this plan has no ring for the CPU; if it is not open, by the plan. */
+bool grid_traces(const struct grid *g, const struct plan *plan, uint32_t cpu);
+
 /* Opens all events and starts tracing. -ESRCH: no thread is left. Sets why on other failures. */
 int grid_open(struct grid *g, const struct plan *plan, pid_t pid, const struct filter *filter, int poll_fd,
 	      struct reason *why);

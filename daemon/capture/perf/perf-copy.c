@@ -229,7 +229,7 @@ int perf_copy_units(const struct perf_target *s, struct capture_copy *c)
 	for (size_t n = 0; n < p->n_cpus; n++) {
 		const struct topology_cpu *t = topology_find_cpu(s->m->topology, p->cpus[n].cpu);
 
-		if (!t || !t->registers)
+		if (!t || !t->registers || (!s->shared && rings[n].fd < 0))
 			continue;
 		c->cpus[c->n_cpus] = t->regs;
 		c->cpus[c->n_cpus].params[0] = p->cpus[n].configr;

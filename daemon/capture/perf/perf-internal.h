@@ -100,7 +100,7 @@ struct perf_machine {
 	pthread_mutex_t lock;
 	struct plan_settings settings;
 	struct reason hazard; /* what settings.hazard points to */
-	char *sysroot, *sink, *keeper_path;
+	char *sysroot, *sink, *cpus, *keeper_path;
 	int poll_fd;
 	/* Written by the capture thread under the lock, which also reads it without. */
 	struct topology *topology;

@@ -170,16 +170,18 @@ static int open_rings(struct perf_target *s, struct reason *why)
 			rc = filter_new(&of, s->options.filter, &s->filter, why);
 		if (rc == 0)
 			perf_keep_prepare(s);
+		s->plan = p;
+		/* Where it is not traced, its switches are recorded from now on. */
+		perf_machine_open_sideband(m, NULL);
 		if (rc == 0 && !perf_keep_adopt(s, p)) {
 			rc = grid_open(&s->grid, p, s->pid, s->filter, m->poll_fd, why);
 			if (rc == 0)
 				perf_keep_begin(s, p);
 		}
 		if (rc < 0) {
-			plan_free(p);
+			s->plan = plan_free(p);
 		} else {
 			grid_record_switches(&s->grid, &s->thread_table);
-			s->plan = p;
 			m->n_private++;
 			m->memory += p->memory;
 		}
@@ -270,7 +272,7 @@ static int arm_target(struct perf_target *s, struct reason *why)
 		perf_machine_reread_topology(m);
 		rc = open_rings(s, why);
 	}
-	if (rc == 0 && s->shared)
+	if (rc == 0)
 		perf_machine_open_sideband(m, NULL);
 	if (rc == 0)
 		rc = perf_counters_open(s, why);

@@ -113,11 +113,13 @@ static int fill_machine(struct perf_machine *m, const struct perf_settings *sett
 	if (!m->settings.memory)
 		m->settings.memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 8;
 	if ((settings->sink && !(m->sink = strdup(settings->sink))) ||
+	    (settings->cpus && !(m->cpus = strdup(settings->cpus))) ||
 	    (settings->keeper && !(m->keeper_path = strdup(settings->keeper))) ||
 	    (settings->sysroot && !(m->sysroot = strdup(settings->sysroot))) ||
 	    !(m->kernel = kernel_code_new(settings->kernel)))
 		return -ENOMEM;
 	m->settings.sink = m->sink;
+	m->settings.cpus = m->cpus;
 	m->poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (m->poll_fd < 0)
 		return -errno;
@@ -216,6 +218,7 @@ struct perf_machine *perf_machine_free(struct perf_machine *m)
 	free(m->sysroot);
 	free(m->keeper_path);
 	free(m->sink);
+	free(m->cpus);
 	free(m->accounts);
 	free(m);
 	return NULL;
@@ -247,9 +250,20 @@ int perf_machine_fd(const struct perf_machine *m)
 	return m->poll_fd;
 }
 
+/* True if a target has rings of its own, but not on this CPU. */
+static bool runs_untraced(const struct perf_machine *m, uint32_t cpu)
+{
+	const struct perf_target *s;
+
+	TAILQ_FOREACH (s, &m->sources, link)
+		if (s->plan && !grid_traces(&s->grid, s->plan, cpu))
+			return true;
+	return false;
+}
+
 int perf_machine_open_sideband(struct perf_machine *m, struct reason *why)
 {
-	_cleanup_free_ uint32_t *cpus = calloc(m->topology->n_cpus + 1, sizeof(*cpus));
+	_cleanup_free_ struct sideband_cpu_choice *cpus = calloc(m->topology->n_cpus + 1, sizeof(*cpus));
 	enum sideband_switches switches = SIDEBAND_NO_SWITCHES;
 	size_t n = 0;
 
@@ -259,15 +273,20 @@ int perf_machine_open_sideband(struct perf_machine *m, struct reason *why)
 		sideband_close(m->sideband);
 		return 0;
 	}
-	for (size_t i = 0; i < m->topology->n_cpus; i++)
-		if (m->topology->cpus[i].online)
-			cpus[n++] = m->topology->cpus[i].cpu;
-	/* The events of private sinks record the switches of their threads themselves. */
 	if (m->n_contained > 0 || (m->arena.plan && m->arena.plan->switches))
 		switches = SIDEBAND_SWITCHES_NEEDED;
 	else if (m->arena.plan || m->arena_kept)
 		switches = SIDEBAND_SWITCHES_WANTED;
-	return sideband_open(m->sideband, cpus, n, switches, why);
+	/* The events of private sinks record the switches of their threads themselves, on the CPUs that they trace. */
+	for (size_t i = 0; i < m->topology->n_cpus; i++) {
+		uint32_t cpu = m->topology->cpus[i].cpu;
+
+		if (m->topology->cpus[i].online)
+			cpus[n++] = (struct sideband_cpu_choice){ cpu, !switches && runs_untraced(m, cpu)
+									   ? SIDEBAND_SWITCHES_WANTED
+									   : switches };
+	}
+	return sideband_open(m->sideband, cpus, n, why);
 }
 
 int perf_machine_open_arena(struct perf_machine *m, struct plan *p, struct reason *why)

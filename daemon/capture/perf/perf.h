@@ -21,6 +21,7 @@ struct perf_machine;
 struct perf_settings {
 	const char *sysroot; /* root of sysfs and procfs for the topology; NULL: "/" */
 	const char *sink;    /* for targets that name none; NULL: the best one */
+	const char *cpus;    /* the only ones that are traced; NULL: all */
 	uint64_t aux_size;   /* of a target's ring on each CPU, and of the arena's, bytes; 0: 4 MiB */
 	uint64_t memory;     /* limit for the rings of all targets, bytes; 0: an eighth of the machine's memory */
 	const char *keeper;  /* socket of csight-keeper; NULL: none */

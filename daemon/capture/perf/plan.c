@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/capture/perf/plan.h"
+#include "lib/base/parse.h"
 #include "lib/base/util.h"
 
 enum {
@@ -94,11 +95,33 @@ static bool has_shared_sink(const struct topology *t)
 	return false;
 }
 
-static int choose_sinks(const struct topology *t, const char *name, const char *hazard, struct plan *p,
-			struct reason *why)
+/* Determines which CPUs shall be traced. */
+static int choose_cpus(const struct plan_settings *s, const struct capture_options *o, struct plan *p,
+		       bool ret[TOPOLOGY_CPUS_MAX])
 {
+	const char *lists[] = { s->cpus, o->cpus };
+
+	memset(ret, true, TOPOLOGY_CPUS_MAX);
+	for (size_t i = 0; i < ELEMENTS(lists); i++) {
+		bool listed[TOPOLOGY_CPUS_MAX] = { false };
+
+		if (!lists[i])
+			continue;
+		if (parse_ranges(lists[i], listed, TOPOLOGY_CPUS_MAX) < 0)
+			return -EINVAL;
+		for (size_t n = 0; n < TOPOLOGY_CPUS_MAX; n++)
+			ret[n] &= listed[n];
+		add_missing(p, "only CPUs %s are traced", lists[i]);
+	}
+	return 0;
+}
+
+static int choose_sinks(const struct topology *t, const struct plan_settings *s, const struct capture_options *o,
+			struct plan *p, struct reason *why)
+{
+	const char *name = o->sink ? o->sink : s->sink, *hazard = s->hazard;
+	bool wanted[TOPOLOGY_CPUS_MAX], per_cpu = prefers_private(t);
 	uint32_t named = 0;
-	bool per_cpu = prefers_private(t);
 
 	if (name && topology_find_sink(t, name, &named) < 0)
 		return reason_set(why, -ENOENT, "there is no sink %s that perf can use", name);
@@ -111,6 +134,8 @@ static int choose_sinks(const struct topology *t, const char *name, const char *
 		per_cpu = false;
 		add_missing(p, "TRBE is not used on this machine: %s", hazard);
 	}
+	if (choose_cpus(s, o, p, wanted) < 0)
+		return reason_set(why, -EINVAL, "cpus: this is no list of CPUs");
 	p->cpus = calloc(t->n_cpus + 1, sizeof(*p->cpus));
 	if (!p->cpus)
 		return -ENOMEM;
@@ -118,6 +143,8 @@ static int choose_sinks(const struct topology *t, const char *name, const char *
 		const struct topology_cpu *cpu = &t->cpus[i];
 		int64_t sink = !cpu_traceable(cpu) ? -1 : name ? named : first_sink(t, cpu, per_cpu);
 
+		if (!wanted[cpu->cpu])
+			continue;
 		if (cpu->source >= 0 && !cpu->in_pmu)
 			add_missing(p, "CPU %u is not traced: the kernel's PMU does not know its trace unit", cpu->cpu);
 		else if (cpu->source < 0)
@@ -136,7 +163,9 @@ static int choose_sinks(const struct topology *t, const char *name, const char *
 			};
 	}
 	if (p->n_cpus == 0)
-		return reason_set(why, -ENODEV, "no CPU has a trace unit and a sink that perf can use (csight doctor)");
+		return reason_set(why, -ENODEV,
+				  "no CPU%s has a trace unit and a sink that perf can use (csight doctor)",
+				  s->cpus || o->cpus ? " that was chosen (cpus)" : "");
 	p->direct = per_cpu;
 	return 0;
 }
@@ -306,6 +335,10 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 				      : "the trace units have none");
 	if (o->thread && p->shared)
 		return reason_set(why, -ENOTSUP, "thread: a shared sink records all that runs on its CPUs");
+	if (o->cpus && p->shared)
+		return reason_set(
+		    why, -ENOTSUP,
+		    "cpus: a shared sink records all its CPUs for all processes (cpus in csightd.conf(5))");
 	p->thread = o->thread;
 	if (o->thread)
 		add_missing(p, "thread %u alone is traced", o->thread);
@@ -431,12 +464,11 @@ static int check_company(const struct plan_use *use, const struct plan *p, struc
 static int fill_plan(const struct topology *t, const struct plan_settings *s, const struct plan_use *use,
 		     const struct plan_target *target, struct plan *p, struct reason *why)
 {
-	const char *sink = target->options->sink ? target->options->sink : s->sink;
 	int rc;
 
 	if (!t->pmu.there || t->pmu.type == 0)
 		return reason_set(why, -ENODEV, "this kernel has no cs_etm PMU (csight doctor)");
-	rc = choose_sinks(t, sink, s->hazard, p, why);
+	rc = choose_sinks(t, s, target->options, p, why);
 	if (rc < 0)
 		return rc;
 	p->shared = !p->direct || s->machine;

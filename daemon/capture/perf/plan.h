@@ -23,6 +23,7 @@ enum {
 
 struct plan_settings {
 	const char *sink;   /* for targets that name none, or NULL */
+	const char *cpus;   /* the only ones that are traced, or NULL */
 	uint64_t aux_size;  /* of one ring, bytes; rounded down to a power of two */
 	uint64_t memory;    /* limit for all rings, bytes */
 	bool machine;       /* trace everything at all times: CPU by CPU, on any kind of sink */

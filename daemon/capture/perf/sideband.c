@@ -371,12 +371,13 @@ static int open_cpu(struct sideband *s, uint32_t cpu, struct sideband_cpu *ret)
 	return rc;
 }
 
-static bool contains_cpu(const uint32_t *cpus, size_t n_cpus, uint32_t cpu)
+static const struct sideband_cpu_choice *find_choice(const struct sideband_cpu_choice *cpus, size_t n_cpus,
+						     uint32_t cpu)
 {
 	for (size_t i = 0; i < n_cpus; i++)
-		if (cpus[i] == cpu)
-			return true;
-	return false;
+		if (cpus[i].cpu == cpu)
+			return &cpus[i];
+	return NULL;
 }
 
 /* The event of a CPU that went offline is dead even when the CPU is back: its enabled time stands still. */
@@ -400,8 +401,7 @@ static struct sideband_cpu *find_cpu(struct sideband *s, uint32_t cpu)
 	return NULL;
 }
 
-int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, enum sideband_switches switches,
-		  struct reason *why)
+int sideband_open(struct sideband *s, const struct sideband_cpu_choice *cpus, size_t n_cpus, struct reason *why)
 {
 	struct sideband_cpu *more = reallocarray(s->cpus, s->n_cpus_open + n_cpus, sizeof(*more));
 	size_t kept = 0;
@@ -411,16 +411,18 @@ int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, enum 
 		return -ENOMEM;
 	s->cpus = more;
 	for (size_t i = 0; i < s->n_cpus_open; i++)
-		if (contains_cpu(cpus, n_cpus, s->cpus[i].cpu) && is_alive(s, &s->cpus[i]))
+		if (find_choice(cpus, n_cpus, s->cpus[i].cpu) && is_alive(s, &s->cpus[i]))
 			s->cpus[kept++] = s->cpus[i];
 		else
 			close_cpu(s, &s->cpus[i]);
 	s->n_cpus_open = kept;
-	s->switches_needed = switches == SIDEBAND_SWITCHES_NEEDED;
+	s->switches_needed = false;
+	for (size_t i = 0; i < n_cpus; i++)
+		s->switches_needed |= cpus[i].switches == SIDEBAND_SWITCHES_NEEDED;
 	for (size_t i = 0; i < n_cpus && rc == 0; i++) {
-		if (find_cpu(s, cpus[i]))
+		if (find_cpu(s, cpus[i].cpu))
 			continue;
-		rc = open_cpu(s, cpus[i], &s->cpus[s->n_cpus_open]);
+		rc = open_cpu(s, cpus[i].cpu, &s->cpus[s->n_cpus_open]);
 		if (rc == 0)
 			s->n_cpus_open++;
 		else if (rc == -ENODEV)
@@ -428,6 +430,7 @@ int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, enum 
 	}
 	for (size_t i = 0; i < s->n_cpus_open && rc == 0; i++) {
 		struct sideband_cpu *l = &s->cpus[i];
+		enum sideband_switches switches = find_choice(cpus, n_cpus, l->cpu)->switches;
 
 		if (switches && l->switches.fd < 0)
 			rc = open_switches(s, l);

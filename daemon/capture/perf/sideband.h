@@ -44,10 +44,14 @@ bool sideband_was_kept(const struct sideband *s);
 /* Closes the events of an earlier daemon that sideband_open() has not taken. */
 void sideband_drop_kept(struct sideband *s);
 
+struct sideband_cpu_choice {
+	uint32_t cpu;
+	enum sideband_switches switches;
+};
+
 /* Opens missing events on these CPUs (ascending) and closes all others. Skips CPUs that are offline. Sets why on
  * failure. */
-int sideband_open(struct sideband *s, const uint32_t *cpus, size_t n_cpus, enum sideband_switches switches,
-		  struct reason *why);
+int sideband_open(struct sideband *s, const struct sideband_cpu_choice *cpus, size_t n_cpus, struct reason *why);
 void sideband_close(struct sideband *s);
 bool sideband_is_open(const struct sideband *s);
 
