@@ -62,7 +62,7 @@ static bool ran_unseen(const struct demux *d, const struct who *who, uint64_t si
 	struct schedule_pause pause;
 
 	/* What ran before the first pause that is known may have been another run. */
-	if (fails_since < until && schedule_lost_between(d->input->schedule, since, until))
+	if (fails_since < until && (!d->by_records || schedule_lost_between(d->input->schedule, since, until)))
 		return true;
 	for (bool first = true;
 	     who->tid != UINT32_MAX && schedule_pause(d->input->schedule, who->tid, since, until, &pause);
@@ -111,13 +111,19 @@ static bool lost_since(const struct demux *d, const struct feed *f, const struct
 	return lost_in(d, &who, t, since, until, ret);
 }
 
-/* True if the thread cannot have run elsewhere since its last stretch, as this one comes next on the same CPU. */
+/*
+ * True if the thread cannot have run elsewhere since its last stretch, as this one comes next on the same CPU: records
+ * would show that, or the slice would have ended, unless events are off.
+ */
 static bool follows_directly(const struct demux *d, const struct feed *f, const struct track *t,
 			     const struct element_unit *u)
 {
-	return t->feed == f && f->last == t &&
-	       !(d->input->has_clock && schedule_elsewhere(d->input->schedule, f->stream->source_cpu, f->tid, t->since,
-							   u->has_at ? u->at : u->hi));
+	uint64_t until = u->has_at ? u->at : u->hi;
+	bool shown = d->by_records || d->n_feeds == 1 || (f->stream->of_threads && until <= d->fails_since);
+
+	return t->feed == f && f->last == t && shown &&
+	       !(d->input->has_clock &&
+		 schedule_elsewhere(d->input->schedule, f->stream->source_cpu, f->tid, t->since, until));
 }
 
 /* True if the end of an AUX slice or the beginning of a later one is missing. */

@@ -52,12 +52,71 @@ static bool is_ordered(const struct demux *d, const struct feed *f, const struct
 	       !schedule_elsewhere(schedule, f->stream->source_cpu, f->tid, lo, hi);
 }
 
+static struct timeless_thread *find_timeless(struct feed *f, uint32_t tid)
+{
+	struct timeless_thread *list = (struct timeless_thread *)f->timeless.threads.data;
+
+	for (size_t i = 0; i < f->timeless.threads.size / sizeof(*list); i++)
+		if (list[i].tid == tid)
+			return &list[i];
+	return NULL;
+}
+
+/*
+ * Lists the threads of the stretches that have no time up to the next timestamp: all of them are queued. *loose: where
+ * that is not their bound, or any thread may have executed what is lost between them, it is set, and their order is
+ * uncertain.
+ */
+static void list_timeless(struct feed *f, uint64_t lo, uint64_t hi, bool *loose)
+{
+	size_t n;
+	const struct element_unit *units = element_queue_units(f->queue, &n);
+
+	for (size_t i = 0; i < n && !units[i].has_at && units[i].hi == hi; i++)
+		*loose |= units[i].lost;
+	if (f->timeless.lo == lo && f->timeless.hi == hi)
+		return;
+	f->timeless.lo = lo;
+	f->timeless.hi = hi;
+	buf_clear(&f->timeless.threads);
+	for (size_t i = 0; i < n && !units[i].has_at && units[i].hi == hi; i++) {
+		const struct timeless_thread one = { units[i].tid, *loose };
+
+		if (units[i].has_tid && units[i].code && !find_timeless(f, one.tid))
+			buf_add(&f->timeless.threads, &one, sizeof(one));
+	}
+}
+
+bool demux_place_is_ambiguous(struct demux *d, struct feed *f, bool *ret_gap)
+{
+	struct timeless_thread *own = f->unordered ? find_timeless(f, f->tid) : NULL, *other;
+	uint64_t until = f->unordered ? f->timeless.hi : f->time;
+
+	*ret_gap = false;
+	if (d->by_records || demux_is_slice(f))
+		return false;
+	for (size_t i = 0; i < d->n_feeds; i++) {
+		struct feed *g = &d->feeds[i];
+
+		if (g == f || g->timeless.lo >= until || f->since >= g->timeless.hi)
+			continue;
+		other = find_timeless(g, f->tid);
+		if (!other)
+			continue;
+		*ret_gap = other->ambiguous = true;
+		if (own)
+			own->ambiguous = true;
+	}
+	/* Without memory for the list, nothing is known. */
+	return f->unordered && (!own || own->ambiguous);
+}
+
 void demux_place_stretch(struct demux *d, struct feed *f, const struct element_unit *u)
 {
 	uint64_t lo, hi;
 	struct schedule_run run;
 	uint32_t before = f->tid;
-	bool early;
+	bool loose;
 
 	f->placed = true;
 	f->unordered = false;
@@ -71,7 +130,8 @@ void demux_place_stretch(struct demux *d, struct feed *f, const struct element_u
 		f->order = (uint64_t)(u->piece - d->input->contents->pieces);
 		return;
 	}
-	f->order = 0;
+	/* A thread does not come from another CPU within a tick: what ended there by that time was before. */
+	f->order = u->has_at && !d->by_records;
 	if (f->has_tid)
 		f->left = 0;
 	lo = MAX(u->has_at ? u->at : u->lo, f->after);
@@ -82,9 +142,11 @@ void demux_place_stretch(struct demux *d, struct feed *f, const struct element_u
 	 */
 	f->unordered = !u->has_at && u->code && f->has_tid && d->n_feeds > 1 && !is_ordered(d, f, u);
 	f->certain = f->has_tid && !(f->unordered && d->by_records);
-	early = !u->n || !f->certain || (u->piece->lost && hi == u->piece->origin.time);
+	loose = u->loose || (u->piece->lost && hi == u->piece->origin.time);
+	if (!u->has_at && !d->by_records && d->n_feeds > 1)
+		list_timeless(f, u->lo, hi, &loose);
 	f->since = lo;
-	f->time = u->has_at || hi == UINT64_MAX || early ? lo : hi;
+	f->time = u->has_at || !u->n || !f->certain || loose || (hi == UINT64_MAX && d->by_records) ? lo : hi;
 	/* Order the stretch by the first run of its thread: the thread was on no other CPU then. */
 	if (d->input->has_clock && f->has_tid &&
 	    schedule_first(d->input->schedule, f->stream->source_cpu, f->tid, lo, MAX(lo, hi), &run)) {

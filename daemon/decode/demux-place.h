@@ -11,6 +11,12 @@
  */
 void demux_place_stretch(struct demux *d, struct feed *f, const struct element_unit *u);
 
+/*
+ * True if the stretch at the head of a feed has no time, and its thread has executed something on another CPU
+ * meanwhile. *ret_gap: it may be that a stretch of the thread that is left out precedes it.
+ */
+bool demux_place_is_ambiguous(struct demux *d, struct feed *f, bool *ret_gap);
+
 /* True if --thread selects the thread of the stretch. */
 bool demux_place_is_wanted(const struct demux *d, const struct feed *f);
 

@@ -29,6 +29,20 @@ struct track {
 	TAILQ_ENTRY(track) link; /* in struct demux.open */
 };
 
+/*
+ * Threads that have stretches without a time between two timestamps of a feed. What such a thread executed on another
+ * CPU in that time may precede or follow them.
+ */
+struct timeless {
+	uint64_t lo, hi;
+	struct buf threads; /* of struct timeless_thread */
+};
+
+struct timeless_thread {
+	uint32_t tid;
+	bool ambiguous; /* it has executed something elsewhere, or may have */
+};
+
 /* A stream, and the stretch at its head. */
 struct feed {
 	struct element_queue *queue;
@@ -48,6 +62,7 @@ struct feed {
 	struct schedule_run unknown; /* the last stretch that was left out, and its bounds; tid UINT32_MAX: unknown */
 	struct track *last;          /* of the preceding stretch; NULL: it was not emitted */
 	uint64_t read;               /* bytes of the stream that bytes_done includes */
+	struct timeless timeless;    /* the last such interval, where no records give an order */
 };
 
 /* An event that is off since an earlier round, of a thread on a CPU: until its next slice there, if there is one. */

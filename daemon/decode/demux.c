@@ -152,7 +152,7 @@ static int begin_stretch(struct demux *d, const struct feed *f, struct track *t,
 {
 	struct element lost = { .kind = ELEM_NO_SYNC, .isa = ISA_UNKNOWN };
 	enum element_reason why = t->again && !t->piece ? REASON_LOST : REASON_INIT;
-	bool gap = !t->piece || t->gap || !demux_loss_none(d, f, t, u, &why) || f->unordered;
+	bool gap = !t->piece || t->gap || !demux_loss_none(d, f, t, u, &why);
 
 	lost.reason = t->gap ? t->why : why;
 	t->gap = false;
@@ -222,6 +222,7 @@ static int emit_unit(struct demux *d, struct feed *f, struct track *t, const str
 static int consume_unit(struct demux *d, struct feed *f, const struct element_unit *u)
 {
 	struct track *lacking;
+	bool gap = false;
 	int rc = 0;
 
 	if (!u->n) {
@@ -233,6 +234,8 @@ static int consume_unit(struct demux *d, struct feed *f, const struct element_un
 		element_queue_pop(f->queue);
 		return 0;
 	}
+	if (u->first && f->certain && demux_place_is_ambiguous(d, f, &gap))
+		f->certain = false;
 	/* It has a track from now on, which may lack this. */
 	if (u->first && f->has_tid && !f->certain && demux_place_is_wanted(d, f) && demux_place_is_targets(d, f))
 		rc = find_thread(d, f, f->tid, &lacking);
@@ -241,7 +244,7 @@ static int consume_unit(struct demux *d, struct feed *f, const struct element_un
 	if (u->code && !f->certain)
 		demux_loss_of_stretch(d, f, u);
 	if (u->first) {
-		d->unordered += f->unordered && demux_place_is_targets(d, f);
+		d->unordered += f->unordered && !f->certain && demux_place_is_targets(d, f);
 		f->last = f->track;
 		f->track = NULL;
 		if (!demux_place_is_wanted(d, f))
@@ -250,6 +253,8 @@ static int consume_unit(struct demux *d, struct feed *f, const struct element_un
 			rc = find_thread(d, f, f->tid, &f->track);
 		else if (!f->certain && !d->input->shown && u->code)
 			rc = find_cpu_track(d, f, &f->track);
+		if (gap && f->certain && f->track)
+			f->track->gap = true;
 	}
 	if (rc == 0 && f->track && demux_place_is_shown(d, f, u))
 		rc = emit_unit(d, f, f->track, u);
@@ -337,6 +342,7 @@ static void close_feeds(struct demux *d)
 	for (size_t i = 0; i < d->n_feeds; i++) {
 		decode_stats_sum(d->stats, stream_decoder_stats(d->feeds[i].queue->decoder));
 		element_queue_close(d->feeds[i].queue);
+		buf_done(&d->feeds[i].timeless.threads);
 	}
 	free(d->feeds);
 	d->feeds = NULL;
@@ -477,9 +483,8 @@ void demux_warn(const struct demux *d, struct input *input)
 		input_warn(
 		    input,
 		    "%llu stretches of trace have no timestamp: their order relative to execution on other CPUs is not "
-		    "certain, %s",
-		    (unsigned long long)d->unordered,
-		    d->by_records ? "so that their threads lack them" : "so that there are gaps before them");
+		    "certain, so that their threads lack them",
+		    (unsigned long long)d->unordered);
 	if (d->left_out)
 		input_warn(
 		    input,

@@ -75,6 +75,8 @@ static void append_element(struct element_queue *q, const struct element *e)
 	if (++q->unbound <= ELEMENTS_MAX)
 		return;
 	end_unit(q);
+	for (size_t i = q->waits; i < unit_count(q); i++)
+		((struct element_unit *)q->units.data)[i].loose = true;
 	set_upper_bound(q, q->piece_end);
 }
 
@@ -303,6 +305,12 @@ int element_queue_head(struct element_queue *q, const struct element_unit **ret)
 const struct element *element_queue_elements(const struct element_queue *q)
 {
 	return (const struct element *)q->elements.data + q->element;
+}
+
+const struct element_unit *element_queue_units(const struct element_queue *q, size_t *ret_n)
+{
+	*ret_n = unit_count(q) - q->unit;
+	return (const struct element_unit *)q->units.data + q->unit;
 }
 
 void element_queue_pop(struct element_queue *q)

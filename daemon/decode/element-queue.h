@@ -17,6 +17,7 @@ struct element_unit {
 	bool has_tid; /* the context ID is known: */
 	uint32_t tid;
 	uint64_t lo, hi; /* bounds of the execution time */
+	bool loose;      /* hi is that of the piece, though timestamps may follow */
 	bool has_at;     /* a time at which the stretch was running: */
 	uint64_t at;
 	bool gap; /* trace was lost just before the unit, which has no no-sync element for it: */
@@ -56,6 +57,9 @@ int element_queue_head(struct element_queue *q, const struct element_unit **ret)
 
 /* Returns the elements of the first unit. */
 const struct element *element_queue_elements(const struct element_queue *q);
+
+/* Returns all units that are queued. */
+const struct element_unit *element_queue_units(const struct element_queue *q, size_t *ret_n);
 
 /* Removes the first unit. */
 void element_queue_pop(struct element_queue *q);

@@ -6,7 +6,7 @@
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse|timeless] [handed] [wrapped|full|refilled] [failing]
  *                [truncated] [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced] [long]
  *                [overflow] [overfull] [unswitched|unsettled|recent] [attached] [started] [followed]
- *                [steady] [counted] [reborn] [unequipped]
+ *                [steady] [counted] [reborn] [unequipped] [switchless]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -43,6 +43,7 @@
  *   recent        private sinks: the first half of the records of context switches is lost, and older starts with it
  *   reborn        halfway a thread ends, and another one gets its number
  *   unequipped    the second CPU has no trace unit
+ *   switchless    there are no records of context switches, as perf record makes none by default
  *   attached      private sinks: tracing begins while the threads run
  *   started       private sinks: records say when each slice began, and in which thread
  *   followed      stopped; DIR/live is what csight tail would get, with a round for each stop
@@ -132,7 +133,7 @@ static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, timeless, handed, wrapped, full, refilled, failing, dropped, off;
 static bool followed, steady, counted, overflow, overfull, unswitched, unsettled, recent, attached, started;
-static bool reborn, unequipped;
+static bool reborn, unequipped, switchless;
 static uint64_t died;           /* reborn: when the thread ended */
 static struct buf slice_starts; /* of slices: struct pd_origin */
 static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced, long_run;
@@ -658,7 +659,7 @@ static void write_switches(struct pd_writer *w, size_t from, size_t to)
 		struct pd_origin o = list[i];
 		bool nowhere = o.cpu == NO_CPU, out = !nowhere && o.cpu >> 31, lost = !nowhere && o.cpu & LOST;
 
-		if (i < n_gone())
+		if (i < n_gone() || switchless)
 			continue;
 		o.cpu = nowhere ? NO_CPU : o.cpu & ~(LOST | 1u << 31);
 		if (lost) {
@@ -1101,6 +1102,7 @@ int main(int argc, char **argv)
 		overfull = overfull || strcmp(argv[i], "overfull") == 0;
 		unswitched = unswitched || strcmp(argv[i], "unswitched") == 0;
 		reborn = reborn || strcmp(argv[i], "reborn") == 0;
+		switchless = switchless || strcmp(argv[i], "switchless") == 0;
 		unequipped = unequipped || strcmp(argv[i], "unequipped") == 0;
 		unsettled = unsettled || strcmp(argv[i], "unsettled") == 0;
 		recent = recent || strcmp(argv[i], "recent") == 0;
