@@ -78,9 +78,22 @@ static uint64_t tick_of(const struct demux *d)
 	return d->input->clock ? d->input->clock->mult >> d->input->clock->shift : 0;
 }
 
+/* Returns the time at which a piece of a file begins at the earliest. */
+static uint64_t begin_of(const struct demux *d, const struct pd_piece *p)
+{
+	const struct pd_contents *c = d->input->contents;
+	bool follows = p > c->pieces && p < c->pieces + c->n_pieces && p[-1].cpu == p->cpu;
+
+	return follows ? p[-1].origin.time : 0;
+}
+
 bool demux_loss_untraced(const struct demux *d, const struct track *t, uint64_t until)
 {
-	uint64_t since = d->input->has_clock ? t->since + tick_of(d) : t->piece->origin.time;
+	bool several = t->stream.by_context || t->stream.by_switches;
+	/* When the thread left in a piece of several threads is unknown. */
+	uint64_t since = d->input->has_clock ? t->since + tick_of(d)
+			 : several           ? begin_of(d, t->piece)
+					     : t->piece->origin.time;
 
 	return schedule_untraced(d->input->schedule, t->stream.tid, since, until);
 }
@@ -119,7 +132,8 @@ static bool follows_directly(const struct demux *d, const struct feed *f, const 
 			     const struct element_unit *u)
 {
 	uint64_t until = u->has_at ? u->at : u->hi;
-	bool shown = d->by_records || d->n_feeds == 1 || (f->stream->of_threads && until <= d->fails_since);
+	bool shown = d->by_records || d->n_feeds == 1 ||
+		     (f->stream->of_threads && until <= d->fails_since && t->since >= d->whole_since);
 
 	return t->feed == f && f->last == t && shown &&
 	       !(d->input->has_clock &&

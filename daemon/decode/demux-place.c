@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
 #include "daemon/decode/demux-place.h"
 #include "lib/base/util.h"
 
@@ -52,39 +54,56 @@ static bool is_ordered(const struct demux *d, const struct feed *f, const struct
 	       !schedule_elsewhere(schedule, f->stream->source_cpu, f->tid, lo, hi);
 }
 
+static int by_tid(const void *left, const void *right)
+{
+	const struct timeless_thread *a = left, *b = right;
+
+	return (a->tid > b->tid) - (a->tid < b->tid);
+}
+
 static struct timeless_thread *find_timeless(struct feed *f, uint32_t tid)
 {
-	struct timeless_thread *list = (struct timeless_thread *)f->timeless.threads.data;
+	const struct timeless_thread key = { .tid = tid };
+	struct buf *list = &f->timeless.threads;
 
-	for (size_t i = 0; i < f->timeless.threads.size / sizeof(*list); i++)
-		if (list[i].tid == tid)
-			return &list[i];
-	return NULL;
+	return list->size ? bsearch(&key, list->data, list->size / sizeof(key), sizeof(key), by_tid) : NULL;
+}
+
+/* Sorts the list, and removes repeated threads. */
+static void settle_timeless(struct buf *b)
+{
+	struct timeless_thread *list = (struct timeless_thread *)b->data;
+	size_t n = b->size / sizeof(*list), kept = 0;
+
+	if (n)
+		qsort(list, n, sizeof(*list), by_tid);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || list[kept - 1].tid != list[i].tid)
+			list[kept++] = list[i];
+	b->size = kept * sizeof(*list);
 }
 
 /*
- * Lists the threads of the stretches that have no time up to the next timestamp: all of them are queued. *loose: where
- * that is not their bound, or any thread may have executed what is lost between them, it is set, and their order is
- * uncertain.
+ * Lists the threads of the stretches that have no time up to the next timestamp: all of them are queued. Their order is
+ * uncertain where that is not their bound, or any thread may have executed what is lost between them.
  */
-static void list_timeless(struct feed *f, uint64_t lo, uint64_t hi, bool *loose)
+static void list_timeless(struct feed *f, uint64_t lo, uint64_t hi, bool loose)
 {
 	size_t n;
 	const struct element_unit *units = element_queue_units(f->queue, &n);
 
-	for (size_t i = 0; i < n && !units[i].has_at && units[i].hi == hi; i++)
-		*loose |= units[i].lost;
-	if (f->timeless.lo == lo && f->timeless.hi == hi)
-		return;
 	f->timeless.lo = lo;
 	f->timeless.hi = hi;
+	f->timeless.loose = loose;
 	buf_clear(&f->timeless.threads);
 	for (size_t i = 0; i < n && !units[i].has_at && units[i].hi == hi; i++) {
-		const struct timeless_thread one = { units[i].tid, *loose };
+		const struct timeless_thread one = { .tid = units[i].tid };
 
-		if (units[i].has_tid && units[i].code && !find_timeless(f, one.tid))
+		f->timeless.loose |= units[i].lost;
+		if (units[i].has_tid && units[i].code)
 			buf_add(&f->timeless.threads, &one, sizeof(one));
 	}
+	settle_timeless(&f->timeless.threads);
 }
 
 bool demux_place_is_ambiguous(struct demux *d, struct feed *f, bool *ret_gap)
@@ -97,18 +116,21 @@ bool demux_place_is_ambiguous(struct demux *d, struct feed *f, bool *ret_gap)
 		return false;
 	for (size_t i = 0; i < d->n_feeds; i++) {
 		struct feed *g = &d->feeds[i];
+		/* Without memory for the list, any thread may be in it. */
+		bool unknown = buf_error(&g->timeless.threads) < 0;
 
 		if (g == f || g->timeless.lo >= until || f->since >= g->timeless.hi)
 			continue;
 		other = find_timeless(g, f->tid);
-		if (!other)
+		if (!other && !unknown)
 			continue;
-		*ret_gap = other->ambiguous = true;
+		*ret_gap = true;
+		if (other)
+			other->ambiguous = true;
 		if (own)
 			own->ambiguous = true;
 	}
-	/* Without memory for the list, nothing is known. */
-	return f->unordered && (!own || own->ambiguous);
+	return f->unordered && (f->timeless.loose || !own || own->ambiguous);
 }
 
 void demux_place_stretch(struct demux *d, struct feed *f, const struct element_unit *u)
@@ -143,8 +165,11 @@ void demux_place_stretch(struct demux *d, struct feed *f, const struct element_u
 	f->unordered = !u->has_at && u->code && f->has_tid && d->n_feeds > 1 && !is_ordered(d, f, u);
 	f->certain = f->has_tid && !(f->unordered && d->by_records);
 	loose = u->loose || (u->piece->lost && hi == u->piece->origin.time);
-	if (!u->has_at && !d->by_records && d->n_feeds > 1)
-		list_timeless(f, u->lo, hi, &loose);
+	if (!u->has_at && !d->by_records && d->n_feeds > 1) {
+		if (f->timeless.lo != u->lo || f->timeless.hi != hi)
+			list_timeless(f, u->lo, hi, loose);
+		loose = f->timeless.loose;
+	}
 	f->since = lo;
 	f->time = u->has_at || !u->n || !f->certain || loose || (hi == UINT64_MAX && d->by_records) ? lo : hi;
 	/* Order the stretch by the first run of its thread: the thread was on no other CPU then. */

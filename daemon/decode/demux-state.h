@@ -35,7 +35,8 @@ struct track {
  */
 struct timeless {
 	uint64_t lo, hi;
-	struct buf threads; /* of struct timeless_thread */
+	bool loose;         /* the order of all of them is uncertain */
+	struct buf threads; /* of struct timeless_thread, by thread */
 };
 
 struct timeless_thread {

@@ -209,14 +209,18 @@ static int on_piece(void *user, const struct pd_piece *p, bool ends)
 		end_unit(q);
 		if (q->begins && (p->size || p->lost) && !stream_decoder_synced(q->decoder))
 			buf_add(&q->units, &q->now, sizeof(q->now));
-		set_upper_bound(q, q->piece_end);
+		if (timed)
+			set_upper_bound(q, q->piece_end);
 		q->last_end = timed ? p->origin.time : q->last_end;
 		return 0;
 	}
 	q->piece = p;
 	q->piece_end = timed ? p->origin.time : UINT64_MAX;
-	/* In a slice that is cut, time goes on; another one begins after the end of the one before. */
-	if (!timed || p->origin.time != q->last_end)
+	/*
+	 * In a slice that is cut, time goes on; another one begins after the end of the one before. Where it is
+	 * unknown when they end, time goes on from one to the next.
+	 */
+	if (timed && p->origin.time != q->last_end)
 		q->lo = q->last_end;
 	if (timed)
 		q->lo =
@@ -298,6 +302,8 @@ int element_queue_head(struct element_queue *q, const struct element_unit **ret)
 		if (rc < 0)
 			return rc;
 	}
+	if (q->ended)
+		set_upper_bound(q, UINT64_MAX);
 	*ret = q->unit < q->waits ? (struct element_unit *)q->units.data + q->unit : NULL;
 	return 0;
 }

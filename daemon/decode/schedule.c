@@ -130,6 +130,9 @@ static void add_record(struct schedule *sched, const struct pd_run *run, size_t 
 
 	if (s.start)
 		sched->starts[sched->n_starts++] = s;
+	/* Without records of switches, it does not show how long the thread ran. */
+	if (s.start && !sched->has_switches)
+		return;
 	sched->spans[sched->n_spans++] = s;
 	if (!s.lost)
 		sched->first = MIN(sched->first, s.time);
@@ -252,17 +255,31 @@ static bool lacks_unit(const struct hash *units, uint32_t cpu)
 	return units->n && cpu < NO_CPU && !hash_get(units, cpu, 0);
 }
 
-/* Adds the time from one switch of a thread to its next one, if the thread ran on such a CPU. Either may be NULL. */
+static bool any_lacks_unit(const struct hash *units, const struct pd_run *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (lacks_unit(units, list[i]->cpu))
+			return true;
+	return false;
+}
+
+/*
+ * Adds the time from one switch of a thread to its next one, if the thread ran on such a CPU, or may have, as records
+ * were lost. Either may be NULL.
+ */
 static void add_untraced(struct schedule *sched, const struct hash *units, const struct pd_run *before,
 			 const struct pd_run *next)
 {
-	bool begins = before && before->kind == PD_RUN_IN && lacks_unit(units, before->cpu),
-	     ends = next && next->kind != PD_RUN_IN && lacks_unit(units, next->cpu);
+	const struct pd_run *any = before ? before : next;
+	uint64_t from = before ? before->time : 0, to = next ? next->time : UINT64_MAX - 1;
+	bool enters = before && before->kind == PD_RUN_IN, leaves = next && next->kind != PD_RUN_IN,
+	     begins = enters && lacks_unit(units, before->cpu), ends = leaves && lacks_unit(units, next->cpu),
+	     stays = enters && leaves && before->cpu == next->cpu,
+	     unknown = (before && before->cpu == NO_CPU) || (next && next->cpu == NO_CPU) ||
+		       schedule_lost_between(sched, from, to);
 
-	if (begins || ends)
-		sched->untraced[sched->n_untraced++] =
-		    (struct schedule_run){ before ? before->tid : next->tid, before ? before->time : 0,
-					   next ? next->time : UINT64_MAX - 1 };
+	if (begins || ends || (!stays && unknown))
+		sched->untraced[sched->n_untraced++] = (struct schedule_run){ any->tid, from, to };
 }
 
 /*
@@ -274,6 +291,7 @@ static int find_pauses(struct schedule *sched, const struct pd_contents *c)
 {
 	const struct pd_run **list = calloc(c->n_runs + 1, sizeof(*list));
 	_cleanup_(hash_done) struct hash units = { 0 };
+	bool untraced;
 	size_t n = 0;
 
 	sched->pauses = calloc(c->n_runs + 1, sizeof(*sched->pauses));
@@ -285,17 +303,18 @@ static int find_pauses(struct schedule *sched, const struct pd_contents *c)
 	for (size_t i = 0; i < c->n_runs; i++)
 		if (c->runs[i].kind <= PD_RUN_PREEMPTED)
 			list[n++] = &c->runs[i];
-	sched->has_switches = n > 0;
 	if (n)
 		qsort((void *)list, n, sizeof(*list), compare_runs);
+	untraced = any_lacks_unit(&units, list, n);
 	for (size_t i = 0; i < n; i++) {
 		const struct pd_run *out = list[i],
 				    *next = i + 1 < n && list[i + 1]->tid == out->tid ? list[i + 1] : NULL;
 		uint64_t until = next ? next->time : UINT64_MAX - 1;
 
-		if (i == 0 || list[i - 1]->tid != out->tid)
+		if (untraced && (i == 0 || list[i - 1]->tid != out->tid))
 			add_untraced(sched, &units, NULL, out);
-		add_untraced(sched, &units, out, next);
+		if (untraced)
+			add_untraced(sched, &units, out, next);
 		if (out->kind != PD_RUN_IN && (!next || next->kind == PD_RUN_IN) &&
 		    !schedule_lost_between(sched, out->time, until))
 			sched->pauses[sched->n_pauses++] =
@@ -319,6 +338,8 @@ int schedule_new(const struct pd_contents *c, struct schedule **ret)
 		return -ENOMEM;
 	}
 	sched->first = UINT64_MAX;
+	for (size_t i = 0; i < c->n_runs; i++)
+		sched->has_switches |= c->runs[i].kind <= PD_RUN_PREEMPTED;
 	for (size_t i = 0; i < c->n_runs; i++)
 		add_record(sched, &c->runs[i], i);
 	sort_spans(sched->spans, sched->n_spans);

@@ -6,7 +6,7 @@
  * usage: machine DIR SEED HOW [nocid|el2] [drop] [sparse|timeless] [handed] [wrapped|full|refilled] [failing]
  *                [truncated] [unrecorded] [stopped] [crowd] [kernel] [swapped] [cycles] [synced] [long]
  *                [overflow] [overfull] [unswitched|unsettled|recent] [attached] [started] [followed]
- *                [steady] [counted] [reborn] [unequipped] [switchless]
+ *                [steady] [counted] [reborn] [unequipped] [switchless] [clockless]
  *
  *   HOW   grid    private sinks: ring buffers of the process, with an AUX slice for each time that a thread of it ran
  *         wide    a ring buffer per CPU, with all that ran there; shared
@@ -40,9 +40,11 @@
  *   overfull      private sinks: some AUX slices have overwritten their first half
  *   unswitched    records of context switches are lost now and then, which a record says
  *   unsettled     the same; a switch of each thread on no CPU says so
- *   recent        private sinks: the first half of the records of context switches is lost, and older starts with it
+ *   recent        private sinks: the first half of the records of context switches is lost, and older starts with it;
+ *                 a switch of each thread on no CPU says so
  *   reborn        halfway a thread ends, and another one gets its number
  *   unequipped    the second CPU has no trace unit
+ *   clockless     how timestamps relate to the clock of the records is unknown
  *   switchless    there are no records of context switches, as perf record makes none by default
  *   attached      private sinks: tracing begins while the threads run
  *   started       private sinks: records say when each slice began, and in which thread
@@ -133,7 +135,7 @@ static uint32_t code[WORDS];
 static struct buf records; /* context switches: struct pd_origin, with the top bit of cpu for a switch out */
 static bool grid, arena, nocid, el2, drop, sparse, timeless, handed, wrapped, full, refilled, failing, dropped, off;
 static bool followed, steady, counted, overflow, overfull, unswitched, unsettled, recent, attached, started;
-static bool reborn, unequipped, switchless;
+static bool reborn, unequipped, switchless, clockless;
 static uint64_t died;           /* reborn: when the thread ended */
 static struct buf slice_starts; /* of slices: struct pd_origin */
 static bool truncated, unrecorded, stopped, crowd, kernel, swapped, cycles, synced, long_run;
@@ -661,6 +663,11 @@ static void write_switches(struct pd_writer *w, size_t from, size_t to)
 
 		if (i < n_gone() || switchless)
 			continue;
+		for (uint32_t k = 0; k < THREADS / 2 && i && i == n_gone(); k++) {
+			const struct pd_origin gone = { PID_A, PID_A + k, NO_CPU, gone_until() };
+
+			pd_write_record(w, PD_REC_SWITCH_CPU_WIDE, 0, others, sizeof(others), &gone);
+		}
 		o.cpu = nowhere ? NO_CPU : o.cpu & ~(LOST | 1u << 31);
 		if (lost) {
 			pd_write_record(w, PD_REC_LOST, 0, one, sizeof(one), &o);
@@ -714,7 +721,7 @@ static void fill_cpus(struct pd_cpu *list)
 					   i,
 					   8,
 					   { r.configr, 0x10 + 2 * i, r.idr0, r.idr1, r.idr2, r.idr8, r.authstatus,
-					     1 /* the virtual counter */ } };
+					     clockless ? 0 : 1 /* the virtual counter */ } };
 }
 
 /* ns = -5000000 + ticks * 16 */
@@ -1102,6 +1109,7 @@ int main(int argc, char **argv)
 		overfull = overfull || strcmp(argv[i], "overfull") == 0;
 		unswitched = unswitched || strcmp(argv[i], "unswitched") == 0;
 		reborn = reborn || strcmp(argv[i], "reborn") == 0;
+		clockless = clockless || strcmp(argv[i], "clockless") == 0;
 		switchless = switchless || strcmp(argv[i], "switchless") == 0;
 		unequipped = unequipped || strcmp(argv[i], "unequipped") == 0;
 		unsettled = unsettled || strcmp(argv[i], "unsettled") == 0;

@@ -69,11 +69,11 @@ static bool cut_overwritten(struct perf_target *s, struct capture_copy *c)
 	return all;
 }
 
-bool perf_copy_has_registers(const struct perf_target *s, uint32_t cpu)
+bool perf_copy_has_registers(const struct perf_target *s, const struct aux_buffer *ring)
 {
-	const struct topology_cpu *t = topology_find_cpu(s->m->topology, cpu);
+	const struct topology_cpu *t = topology_find_cpu(s->m->topology, ring->cpu);
 
-	return t && t->registers;
+	return t && t->registers && (s->shared || ring->fd >= 0);
 }
 
 /* Returns the bytes of a ring that are wanted. */
@@ -112,7 +112,7 @@ static int copy_rings(struct perf_target *s, size_t limit, struct capture_copy *
 		held = wanted_bytes(&rings[n], c);
 		if (!held)
 			continue;
-		if (!perf_copy_has_registers(s, rings[n].cpu)) {
+		if (!perf_copy_has_registers(s, &rings[n])) {
 			capture_note_missing(
 			    c, "the trace of CPU %u was left out: the registers of its trace unit cannot be read",
 			    rings[n].cpu);
@@ -229,7 +229,7 @@ int perf_copy_units(const struct perf_target *s, struct capture_copy *c)
 	for (size_t n = 0; n < p->n_cpus; n++) {
 		const struct topology_cpu *t = topology_find_cpu(s->m->topology, p->cpus[n].cpu);
 
-		if (!t || !t->registers || (!s->shared && rings[n].fd < 0))
+		if (!perf_copy_has_registers(s, &rings[n]))
 			continue;
 		c->cpus[c->n_cpus] = t->regs;
 		c->cpus[c->n_cpus].params[0] = p->cpus[n].configr;

@@ -45,7 +45,7 @@ static int begin_positions(struct perf_target *s, struct capture_positions *p)
 		aux_held(&rings[n], &p->list[n].to);
 		p->list[n].since = 1;
 		/* It is not in the header of the file. */
-		p->list[n].unknown = !perf_copy_has_registers(s, rings[n].cpu);
+		p->list[n].unknown = !perf_copy_has_registers(s, &rings[n]);
 	}
 	p->records.rate = FIRST_RATE;
 	p->records.armed = s->armed_at;
@@ -383,7 +383,7 @@ static void note_unknown(const struct perf_target *s, const struct capture_posit
 	const struct aux_buffer *rings = perf_target_rings(s);
 
 	for (uint32_t n = 0; n < perf_target_plan(s)->n_cpus; n++)
-		if (rings[n].traces && (p->list ? p->list[n].unknown : !perf_copy_has_registers(s, rings[n].cpu)))
+		if (rings[n].traces && (p->list ? p->list[n].unknown : !perf_copy_has_registers(s, &rings[n])))
 			capture_note_missing(c,
 					     "the trace of CPU %u was left out: its trace unit was unknown when the "
 					     "recording began",

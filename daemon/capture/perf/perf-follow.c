@@ -69,6 +69,9 @@ bool perf_target_record(struct perf_target *s, const struct perf_record *r)
 {
 	if (s->lost || s->thread_table.ended)
 		return false;
+	/* Nothing is traced any more. */
+	if (r->type == PERF_RECORD_SWITCH_CPU_WIDE && s->grid.ended)
+		return true;
 	perf_keep_log(s, r);
 	perf_target_fold(s, r);
 	return true;

@@ -271,7 +271,8 @@ int perf_counters_copy(struct perf_target *s, struct capture_positions *p, struc
 void perf_counters_report_missing(const struct perf_target *s, struct buf *b);
 
 /* Parts of a copy, which a drain has, too: see perf-copy.c. */
-bool perf_copy_has_registers(const struct perf_target *s, uint32_t cpu);
+/* True if the CPU of the ring is traced, and its trace can be decoded. */
+bool perf_copy_has_registers(const struct perf_target *s, const struct aux_buffer *ring);
 int perf_copy_units(const struct perf_target *s, struct capture_copy *c);
 void perf_copy_starts(const struct perf_target *s, struct capture_copy *c);
 

@@ -243,6 +243,9 @@ static int arm_target(struct perf_target *s, struct reason *why)
 	sideband_drain(m->sideband);
 	s->armed_at = sideband_now(m->sideband);
 	rc = thread_table_scan(&s->thread_table, s->armed_at);
+	/* The process table has no switches. */
+	if (since)
+		thread_table_lost_switches(&s->thread_table, s->armed_at, UINT32_MAX);
 	if (rc == 0)
 		rc = credentials_read(s->pid, &c);
 	if (!perf_target_exists(s))

@@ -256,7 +256,7 @@ static bool runs_untraced(const struct perf_machine *m, uint32_t cpu)
 	const struct perf_target *s;
 
 	TAILQ_FOREACH (s, &m->sources, link)
-		if (s->plan && !grid_traces(&s->grid, s->plan, cpu))
+		if (s->plan && !s->grid.ended && !grid_traces(&s->grid, s->plan, cpu))
 			return true;
 	return false;
 }

@@ -387,6 +387,8 @@ static bool is_alive(struct sideband *s, struct sideband_cpu *l)
 
 	if (enabled == l->enabled) {
 		note_loss(&s->records, l->processes.newest);
+		if (l->switches.fd >= 0)
+			note_loss(&s->switches, l->switches.newest);
 		return false;
 	}
 	l->enabled = enabled;

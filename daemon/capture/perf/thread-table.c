@@ -547,10 +547,12 @@ void thread_table_switches(const struct thread_table *t, struct capture_records 
 	uint64_t at = position->switches, oldest = t->gone_switches + t->first_switch;
 	size_t first = t->first_switch + (size_t)(at > oldest ? at - oldest : 0);
 
-	/* As after lost ones: every thread may have run since then. */
-	for (size_t i = 0; at && at < oldest && i < t->n; i++)
-		put_switch(
-		    t, &(struct thread_switch){ .time = position->switched, .cpu = NO_CPU, .tid = t->list[i].tid }, b);
+	/* As after lost ones: every thread may have run since then, or up to then. */
+	for (size_t i = 0; at < oldest && i < t->n; i++)
+		put_switch(t,
+			   &(struct thread_switch){
+			       .time = at ? position->switched : t->gone_until, .cpu = NO_CPU, .tid = t->list[i].tid },
+			   b);
 	for (size_t i = first; i < t->n_switches; i++) {
 		put_switch(t, &t->switches[i], b);
 		/* They are in order of each CPU. */
