@@ -190,6 +190,9 @@ static int mark_lost(struct schedule *sched, const struct pd_contents *c)
 	for (size_t i = 0; i < sched->n_spans; i++) {
 		uint64_t end = span_end(sched, i);
 
+		/* No thread runs there. */
+		if (sched->spans[i].cpu == NO_CPU)
+			continue;
 		if (first_time(anywhere, n, sched->spans[i].time) < end ||
 		    (end != UINT64_MAX && c->runs[sched->spans[i + 1].order].kind == PD_RUN_LOST))
 			sched->spans[i].lost = true;

@@ -548,7 +548,7 @@ void thread_table_switches(const struct thread_table *t, struct capture_records 
 	size_t first = t->first_switch + (size_t)(at > oldest ? at - oldest : 0);
 
 	/* As after lost ones: every thread may have run since then, or up to then. */
-	for (size_t i = 0; at < oldest && i < t->n; i++)
+	for (size_t i = 0; (at ? at < oldest : t->gone_until > 0) && i < t->n; i++)
 		put_switch(t,
 			   &(struct thread_switch){
 			       .time = at ? position->switched : t->gone_until, .cpu = NO_CPU, .tid = t->list[i].tid },
