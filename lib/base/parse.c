@@ -44,34 +44,34 @@ int parse_u64(const char *text, uint64_t max, uint64_t *ret)
 	return 0;
 }
 
-static int take_number(const char **text, size_t n, size_t *ret)
+int parse_digits(const char **text, uint32_t limit, uint32_t *ret)
 {
-	size_t v = 0;
+	uint32_t v = 0;
 
 	if (!is_digit(**text))
 		return -EINVAL;
 	for (; is_digit(**text); (*text)++) {
-		v = 10 * v + (size_t)(**text - '0');
-		if (v >= n)
+		v = 10 * v + (uint32_t)(**text - '0');
+		if (v >= limit)
 			return -EINVAL;
 	}
 	*ret = v;
 	return 0;
 }
 
-int parse_ranges(const char *text, bool *ret, size_t n)
+int parse_ranges(const char *text, bool *ret, uint32_t n)
 {
 	while (*text) {
-		size_t first, last;
+		uint32_t first, last;
 
-		if (take_number(&text, n, &first) < 0)
+		if (parse_digits(&text, n, &first) < 0)
 			return -EINVAL;
 		last = first;
-		if (*text == '-' && (text++, take_number(&text, n, &last) < 0))
+		if (*text == '-' && (text++, parse_digits(&text, n, &last) < 0))
 			return -EINVAL;
 		if (last < first)
 			return -EINVAL;
-		for (size_t i = first; i <= last; i++)
+		for (uint32_t i = first; i <= last; i++)
 			ret[i] = true;
 		if (*text == ',')
 			text++;

@@ -22,22 +22,6 @@ static const char *const format_names[TOPOLOGY_FORMATS] = {
 	[TOPOLOGY_CC_THRESHOLD] = "cc_threshold",
 };
 
-/* Parses a decimal number below limit, and moves *at to its end. */
-static bool take_number(const char **at, uint32_t limit, uint32_t *ret)
-{
-	uint32_t v = 0;
-
-	if (**at < '0' || **at > '9')
-		return false;
-	for (; **at >= '0' && **at <= '9'; (*at)++) {
-		v = 10 * v + (uint32_t)(**at - '0');
-		if (v >= limit)
-			return false;
-	}
-	*ret = v;
-	return true;
-}
-
 /* "config:28", "config2:0-31". */
 static bool parse_field(const char *text, struct topology_field *ret)
 {
@@ -46,12 +30,12 @@ static bool parse_field(const char *text, struct topology_field *ret)
 	if (strncmp(text, "config", 6) != 0)
 		return false;
 	text += 6;
-	if (*text != ':' && !take_number(&text, 5, &word))
+	if (*text != ':' && parse_digits(&text, 5, &word) < 0)
 		return false;
-	if (*text++ != ':' || !take_number(&text, 64, &first))
+	if (*text++ != ':' || parse_digits(&text, 64, &first) < 0)
 		return false;
 	last = first;
-	if (*text == '-' && (text++, !take_number(&text, 64, &last)))
+	if (*text == '-' && (text++, parse_digits(&text, 64, &last) < 0))
 		return false;
 	if (*text || last < first)
 		return false;
