@@ -167,25 +167,11 @@ static int judge_per(const struct store *s, const struct measure_options *o, str
 	return rc;
 }
 
-/* Opens a trace, in which clones count as their function. Returns 0 or an exit status. */
-static int open_trace(struct client *c, const char *name, struct named_store *ret)
-{
-	int rc = named_store_open(c, name, ret), error;
-
-	if (rc != STATUS_OK)
-		return rc;
-	error = store_total_clones(ret->store);
-	if (error == 0)
-		return STATUS_OK;
-	client_error("cannot read the calls of %s: %s", esc(name), client_read_problem(-error));
-	return STATUS_FAILED;
-}
-
 /* Measures the trace with which "within" compares. Returns 0 or an exit status. */
 static int measure_base(struct asserting *t, const struct measure_options *o, struct result *r)
 {
 	_cleanup_(named_store_close) struct named_store base = NAMED_STORE_NONE;
-	int rc = open_trace(t->client, r->a->base, &base), error;
+	int rc = named_store_open(t->client, r->a->base, &base), error;
 
 	if (rc != STATUS_OK)
 		return rc;
@@ -372,7 +358,7 @@ static int assert_run(struct client *c)
 		return rc;
 	if (t.command)
 		return run_command(&t);
-	rc = open_trace(c, t.input, &t.store);
+	rc = named_store_open(c, t.input, &t.store);
 	return rc == STATUS_OK ? judge_all(&t) : rc;
 }
 
@@ -394,7 +380,7 @@ int cmd_assert_snapshot(struct client *c, const char *const *texts, size_t n, bo
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = add_assertion(&t, texts[i]);
 	if (rc == 0)
-		rc = open_trace(c, id, &t.store);
+		rc = named_store_open(c, id, &t.store);
 	return rc == 0 ? judge_all(&t) : rc;
 }
 

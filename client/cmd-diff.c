@@ -138,10 +138,7 @@ static int diff_compare(struct diff *d)
 	bool emulated = named_store_is_emulated(stores[0]) && named_store_is_emulated(stores[1]), some = !d->function;
 	int rc = 0;
 
-	for (unsigned side = 0; rc == 0 && side < 2 && !d->input[side].suffixes; side++)
-		rc = store_total_clones(d->input[side].store);
-	if (rc == 0)
-		rc = comparison_make(&d->comparison, stores[0], stores[1]);
+	rc = comparison_make(&d->comparison, stores[0], stores[1]);
 	if (rc == 0)
 		rc = list_changes(d);
 	if (rc < 0) {

@@ -18,7 +18,8 @@ enum { LIMIT = 40 };
 
 static const struct verb_option options[] = {
 	[OPTION_SORT] = { "sort", 0, "COLUMN",
-			  "calls, instructions, total, run, wait, self, min, median, p99, max or name" },
+			  "calls, instructions, total-instructions, total, run, wait, self, min, median, p99, max or "
+			  "name" },
 	[OPTION_COLUMNS] = { "columns", 0, "LIST", "print these columns, such as calls,self,longest; or all" },
 	[OPTION_LIMIT] = { "limit", 'n', "N", "print only the first N functions (default 40; 0: all)" },
 	[OPTION_FUNCTION] = { "function", 'f', "NAME", "only functions whose name matches the pattern NAME" },
@@ -140,7 +141,7 @@ static int report_sort(struct report *r)
 {
 	const struct store *s = r->input.store;
 	const char *sort = named_store_is_emulated(s) ? "instructions" : "self";
-	int rc = r->input.suffixes ? 0 : store_total_clones(r->input.store);
+	int rc = 0;
 
 	r->list = calloc(store_functions(s) + 1, sizeof(*r->list));
 	r->bounds = calloc(store_functions(s) + 1, sizeof(*r->bounds));

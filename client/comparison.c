@@ -301,6 +301,9 @@ static int compare_calls(struct comparison *c, const struct behaviour_edge *a, c
 	struct spread spread_a, spread_b;
 	struct change change;
 
+	/* In a forged file, the totals of a function that was called can say that it was not. */
+	if (callee == NO_PAIR)
+		return 0;
 	if (array_reserve(c->calls, c->n_calls, &c->cap_calls) < 0)
 		return -ENOMEM;
 	spread_edge(a, &p->side[0]->sets[p->set], p->set, &spread_a);
@@ -311,8 +314,8 @@ static int compare_calls(struct comparison *c, const struct behaviour_edge *a, c
 	change.instructions = cost_share(c, p, fabs(change.b - change.a) * cost, false);
 	change.time =
 	    cost_share(c, p, fabs(change.b - change.a) * share(called->total_ns, MAX(called->calls, 1u)), true);
-	change.differs = callee != NO_PAIR && !synchronises(&c->pairs[callee]) &&
-			 least_calls(p, p->set) >= SPREAD_BATCHES && is_difference(c, &change, p, change.instructions);
+	change.differs = !synchronises(&c->pairs[callee]) && least_calls(p, p->set) >= SPREAD_BATCHES &&
+			 is_difference(c, &change, p, change.instructions);
 	c->calls[c->n_calls++] = change;
 	return 0;
 }

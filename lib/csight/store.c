@@ -37,8 +37,6 @@ int csight_store_open(int fd, unsigned flags, struct csight_store **ret)
 	rc = flags & ~(unsigned)CSIGHT_SUFFIXES ? -EINVAL : store_open(fd, &s->store);
 	if (rc == 0 && !(flags & CSIGHT_SUFFIXES))
 		rc = store_merge_clones(s->store);
-	if (rc == 0 && !(flags & CSIGHT_SUFFIXES))
-		rc = store_total_clones(s->store);
 	if (rc < 0) {
 		csight_store_close(s);
 		return rc;

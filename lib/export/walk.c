@@ -10,13 +10,27 @@ bool walk_wants(const struct export_walk *w, const struct store_thread *t)
 	return t->events && (w->tid < 0 || (uint64_t)w->tid == t->tid) && t->first <= w->until && t->last >= w->since;
 }
 
+struct sought_ending {
+	uint64_t tid;
+	const char *text;
+};
+
+static int take_ending(void *user, const char *text, uint32_t tid)
+{
+	struct sought_ending *e = user;
+
+	if (tid == e->tid)
+		e->text = text;
+	return e->text != NULL;
+}
+
 const char *walk_ending(const struct export_walk *w, const struct store_thread *t)
 {
-	uint64_t tid = store_meta_number(w->store, "ended_thread");
+	struct sought_ending e = { .tid = t->tid };
 
-	if (!tid)
-		tid = store_meta_number(w->store, "pid");
-	return tid == t->tid && t->last <= w->until ? store_meta(w->store, "ended") : NULL;
+	if (t->last <= w->until)
+		store_endings(w->store, take_ending, &e);
+	return e.text;
 }
 
 bool walk_trigger(const struct export_walk *w, const struct store_thread *t, uint64_t *ret_time,

@@ -127,7 +127,7 @@ static void merge_group(struct store *s, const struct clone *group, size_t n)
 	}
 }
 
-int store_merge_clones(struct store *s)
+static int merge_all(struct store *s)
 {
 	_cleanup_free_ struct clone *list = calloc(s->n_functions + 1, sizeof(*list));
 	size_t n = 0, clones = 0;
@@ -276,16 +276,17 @@ static void set_quantiles(struct store_function *f, const struct histogram *time
 {
 	if (!f->whole)
 		return;
-	f->median_ns = MAX(histogram_nth(times, f->whole - f->whole / 2), f->shortest_ns);
-	f->p99_ns = MAX(histogram_nth(times, f->whole - f->whole / 100), f->median_ns);
-	f->median_ns = MIN(f->median_ns, f->longest_ns);
-	f->p99_ns = MIN(f->p99_ns, f->longest_ns);
+	f->median_ns = histogram_nth(times, f->whole - f->whole / 2);
+	f->p99_ns = histogram_nth(times, f->whole - f->whole / 100);
 }
 
-int store_total_clones(struct store *s)
+int store_merge_clones(struct store *s)
 {
 	_cleanup_(clone_totals_done) struct clone_totals t = { 0 };
-	int rc = s->merged ? find_totals(s, &t) : 0;
+	int rc = merge_all(s);
+
+	if (rc == 0)
+		rc = find_totals(s, &t);
 
 	for (size_t i = 0; rc == 0 && t.n && i < s->n_threads; i++)
 		rc = total_thread(s, &t, i);

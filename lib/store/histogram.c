@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/util.h"
 #include "lib/store/histogram.h"
 
 /* Adds some spare classes on the side that grows. */
@@ -23,7 +22,7 @@ int histogram_widen(struct histogram *h, unsigned class)
 	if (h->n)
 		memcpy(counts + (h->first - first), h->counts, h->n * sizeof(*counts));
 	free(h->counts);
-	*h = (struct histogram){ counts, first, end - first };
+	*h = (struct histogram){ counts, first, end - first, h->n ? h->least : UINT64_MAX, h->most };
 	return 0;
 }
 
@@ -33,7 +32,7 @@ uint64_t histogram_nth(const struct histogram *h, uint64_t nth)
 
 	for (uint64_t sum = h->counts[0]; sum < nth && i + 1 < h->n;)
 		sum += h->counts[++i];
-	return histogram_time(h->first + i);
+	return MIN(MAX(histogram_time(h->first + i), h->least), h->most);
 }
 
 void histogram_done(struct histogram *h)

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "lib/base/util.h"
+
 enum { HISTOGRAM_EXACT = 32, HISTOGRAM_STEPS = 16, HISTOGRAM_CLASSES = HISTOGRAM_EXACT + (64 - 5) * HISTOGRAM_STEPS };
 
 /* Below 32 ns each duration has its own class; above, each power of two is divided into sixteen classes. */
@@ -33,6 +35,7 @@ static inline uint64_t histogram_time(unsigned class)
 struct histogram {
 	uint64_t *counts;
 	uint32_t first, n;
+	uint64_t least, most; /* values */
 };
 
 /* Extends the range of classes to include this one. -ENOMEM. */
@@ -43,12 +46,18 @@ static inline int histogram_add(struct histogram *h, uint64_t ns)
 	unsigned class = histogram_class(ns);
 	int rc = class - h->first >= h->n ? histogram_widen(h, class) : 0;
 
-	if (rc == 0)
-		h->counts[class - h->first]++;
-	return rc;
+	if (rc < 0)
+		return rc;
+	h->counts[class - h->first]++;
+	h->least = MIN(h->least, ns);
+	h->most = MAX(h->most, ns);
+	return 0;
 }
 
-/* Returns the middle of the class of the nth smallest value, from 1 on. There must be one. */
+/*
+ * Returns the middle of the class of the nth smallest value, from 1 on, within the least and the greatest one. There
+ * must be one.
+ */
 uint64_t histogram_nth(const struct histogram *h, uint64_t nth);
 void histogram_done(struct histogram *h);
 

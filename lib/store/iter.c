@@ -562,7 +562,7 @@ int store_iter_seek(struct store_iter *it, uint64_t time)
 	if (low == it->thread->n_blocks)
 		return 0;
 	rc = load_block(it, low);
-	while (rc == 0 && (rd_left(&it->r) || it->move_leaves)) {
+	while (rc == 0 && (rd_left(&it->r) || it->move_leaves || it->pending_roots)) {
 		struct reader ahead = it->r;
 		bool moving = it->move_leaves || it->move_enters;
 		uint64_t head;

@@ -42,16 +42,23 @@ static int put_thread(const struct store_rewriter *to, const struct store *s, si
 
 static int put_store(const struct store_rewriter *to, const struct store *s)
 {
-	const char *ended = store_meta(s, "ended");
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < s->n_notes; i++)
 		rc = store_put_note(to->writer, &s->notes[i]);
 	for (size_t i = 0; rc == 0 && i < s->n_threads; i++)
 		rc = put_thread(to, s, i);
-	if (rc == 0 && ended)
-		store_set_ending(to->writer, ended, (uint32_t)store_meta_number(s, "ended_thread"));
-	return rc;
+	return rc < 0 ? rc : store_rewriter_put_endings(to, s);
+}
+
+/* The trigger, and the thread to which it belongs in this store. */
+static struct store_trigger trigger_of(const struct store *s)
+{
+	struct store_trigger t = store_meta_all(s).trigger;
+
+	if (t.condition && !t.tid)
+		t.tid = (uint32_t)store_meta_number(s, store_meta(s, "ended_thread") ? "ended_thread" : "pid");
+	return t;
 }
 
 /* Returns -EXDEV if the stores have no common clock. */
@@ -61,13 +68,14 @@ static int make_meta(struct store *const *from, size_t n, struct store_meta *ret
 
 	if (!meta.clock || strcmp(meta.clock, "virtual") == 0)
 		return -EXDEV;
+	meta.trigger = trigger_of(from[0]);
 	for (size_t i = 1; i < n; i++) {
 		const struct store_meta other = store_meta_all(from[i]);
 
 		if (!other.clock || strcmp(meta.clock, other.clock) != 0)
 			return -EXDEV;
 		if (!meta.trigger.condition)
-			meta.trigger = other.trigger;
+			meta.trigger = trigger_of(from[i]);
 		meta.waits_unknown |= other.waits_unknown;
 	}
 	*ret = meta;

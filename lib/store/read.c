@@ -546,16 +546,22 @@ bool store_has_waits(const struct store *s)
 	return s->layout->waits && !store_meta(s, "waits");
 }
 
-const char *store_meta(const struct store *s, const char *key)
+static const char *next_meta(struct reader *r, const char *key)
 {
-	struct reader r = reader_of(s->meta, s->meta_size);
 	const char *name, *value;
 
-	while (rd_str(&r, &name) == 0 && rd_str(&r, &value) == 0) {
+	while (rd_str(r, &name) == 0 && rd_str(r, &value) == 0) {
 		if (strcmp(name, key) == 0)
 			return value;
 	}
 	return NULL;
+}
+
+const char *store_meta(const struct store *s, const char *key)
+{
+	struct reader r = reader_of(s->meta, s->meta_size);
+
+	return next_meta(&r, key);
 }
 
 uint64_t store_meta_number(const struct store *s, const char *key)
@@ -576,6 +582,20 @@ bool store_trigger(const struct store *s, struct store_trigger *ret)
 		.value = store_meta_number(s, "trigger_value"),
 	};
 	return ret->condition != NULL;
+}
+
+int store_endings(const struct store *s, int (*ending)(void *user, const char *text, uint32_t tid), void *user)
+{
+	struct reader texts = reader_of(s->meta, s->meta_size), threads = texts;
+	const char *text, *thread;
+	int rc = 0;
+
+	while (rc == 0 && (text = next_meta(&texts, "ended"))) {
+		thread = next_meta(&threads, "ended_thread");
+		rc = ending(user, text,
+			    thread ? (uint32_t)strtoul(thread, NULL, 10) : (uint32_t)store_meta_number(s, "pid"));
+	}
+	return rc;
 }
 
 struct store_meta store_meta_all(const struct store *s)

@@ -112,4 +112,7 @@ void store_rewriter_done(struct store_rewriter *r);
 int store_rewriter_put(const struct store_rewriter *r, uint32_t thread, enum call_event_type type,
 		       const struct store_event *at, const struct store_frame *f);
 
+/* Records how the processes of a store ended. Returns 0. */
+int store_rewriter_put_endings(const struct store_rewriter *r, const struct store *s);
+
 #endif

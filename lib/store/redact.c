@@ -95,16 +95,29 @@ static void put_text(struct buf *b, const char *text)
 	buf_add(b, text, strlen(text) + 1);
 }
 
+static int put_ending(void *user, const char *text, uint32_t tid)
+{
+	struct redaction *r = user;
+	_cleanup_free_ char *ending = redact_ending(text);
+	char number[16];
+
+	if (!ending)
+		return -ENOMEM;
+	snprintf(number, sizeof(number), "%u", (unsigned)tid);
+	put_text(&r->meta, "ended");
+	put_text(&r->meta, ending);
+	put_text(&r->meta, "ended_thread");
+	put_text(&r->meta, number);
+	return 0;
+}
+
 /* Keeps what has neither names nor paths. */
 static int make_meta(struct redaction *r)
 {
-	static const char *const kept[] = { "pid",      "program",   "source", "id",           "clock",
-					    "realtime", "monotonic", "waits",  "ended_thread", "unrecorded" };
-	const char *ended = store_meta(r->from, "ended");
-	_cleanup_free_ char *ending = ended ? redact_ending(ended) : NULL;
+	static const char *const kept[] = { "pid",      "program",   "source", "id",        "clock",
+					    "realtime", "monotonic", "waits",  "unrecorded" };
+	int rc;
 
-	if (ended && !ending)
-		return -ENOMEM;
 	for (size_t i = 0; i < ELEMENTS(kept); i++) {
 		const char *value = store_meta(r->from, kept[i]);
 
@@ -113,11 +126,8 @@ static int make_meta(struct redaction *r)
 		put_text(&r->meta, kept[i]);
 		put_text(&r->meta, strcmp(kept[i], "program") == 0 ? "program" : base_name(value));
 	}
-	if (ending) {
-		put_text(&r->meta, "ended");
-		put_text(&r->meta, ending);
-	}
-	return buf_error(&r->meta);
+	rc = store_endings(r->from, put_ending, r);
+	return rc < 0 ? rc : buf_error(&r->meta);
 }
 
 static int redaction_write(struct redaction *r, const void *data, size_t size)

@@ -25,7 +25,8 @@ static int make_functions(struct store_rewriter *r, const struct store *s)
 		r->sites[i] = (struct inlined){ .function = &r->functions[s->sites[i].function],
 						.call_file = s->sites[i].file,
 						.call_line = s->sites[i].line,
-						.depth = 1 };
+						.depth = 1,
+						.uncertain = s->functions[s->sites[i].function].calls_uncertain };
 	return 0;
 }
 
@@ -47,6 +48,17 @@ void store_rewriter_done(struct store_rewriter *r)
 	store_writer_free(r->writer);
 	free(r->functions);
 	free(r->sites);
+}
+
+static int put_ending(void *user, const char *text, uint32_t tid)
+{
+	store_set_ending(user, text, tid);
+	return 0;
+}
+
+int store_rewriter_put_endings(const struct store_rewriter *r, const struct store *s)
+{
+	return store_endings(s, put_ending, r->writer);
 }
 
 int store_rewriter_put(const struct store_rewriter *r, uint32_t thread, enum call_event_type type,

@@ -152,6 +152,12 @@ static inline void store_closep(struct store **s)
 const char *store_meta(const struct store *s, const char *key);
 uint64_t store_meta_number(const struct store *s, const char *key);
 
+/*
+ * Passes how the process ended, and in which thread: its first one where that is unknown; of a group, each process that
+ * ended. Returns 0, or the first other result of the callback.
+ */
+int store_endings(const struct store *s, int (*ending)(void *user, const char *text, uint32_t tid), void *user);
+
 /* Sets *ret to the trigger that took the snapshot; its texts are the store's. Returns false if there was none. */
 bool store_trigger(const struct store *s, struct store_trigger *ret);
 
@@ -232,13 +238,11 @@ const struct store_function *store_function(const struct store *s, size_t index)
 /*
  * Compilers make clones of a function, such as NAME.isra.0, NAME.constprop.1 or NAME.part.2.cold, in C++
  * "NAME [clone .isra.0]". store_merge_clones() removes the suffixes from all names, and makes iterators made later
- * return the clones of one function as that function. Functions of one name stay apart if it is unknown which of them a
- * clone is of. -ENOMEM.
+ * return the clones of one function as that function, whose totals have the calls of all; those of its clones have
+ * calls 0. Functions of one name stay apart if it is unknown which of them a clone is of. Returns 0, -ENOMEM or an
+ * error of reading, after which the store may only be closed.
  */
 int store_merge_clones(struct store *s);
-
-/* Sums the totals of merged clones: those of a function have all its calls, those of its clones have calls 0. */
-int store_total_clones(struct store *s);
 
 /* Returns the length of a name without the suffixes of clones. */
 size_t store_base_name(const char *name);

@@ -90,8 +90,7 @@ static int make(unsigned calls, unsigned cost, unsigned waiting, struct store **
 	}
 	for (int i = 0; i < 3; i++)
 		event(&s, CALL_EVENT_LEAVE, LEAVE_END, -1, 100);
-	if (s.rc < 0 || store_finish(w) < 0 || store_open(fd, ret) < 0 || store_merge_clones(*ret) < 0 ||
-	    store_total_clones(*ret) < 0)
+	if (s.rc < 0 || store_finish(w) < 0 || store_open(fd, ret) < 0 || store_merge_clones(*ret) < 0)
 		return -1;
 	return TAKE_FD(fd);
 }
