@@ -94,11 +94,22 @@ static int64_t owner_of(const struct csight_object *s)
 	return csight_number(s, "owner", csight_number(s, "uid", -1));
 }
 
+/* Returns a new text: the reason of a snapshot from its caller, or the trigger; NULL if it has none. */
+static char *reason_of(const struct csight_object *s)
+{
+	const char *why = csight_text(s, "why"), *condition = csight_text(csight_field(s, "trigger"), "condition");
+	char *text = NULL;
+
+	if (why)
+		return strdup(why);
+	return condition && asprintf(&text, "trigger: %s", condition) >= 0 ? text : NULL;
+}
+
 static bool matches(const struct csight_object *s, const struct list_filter *f)
 {
-	const char *why = csight_text(s, "why");
+	_cleanup_free_ char *reason = f->reason ? reason_of(s) : NULL;
 
-	if ((f->reason && (!why || !strstr(why, f->reason))) || (f->kept && !csight_flag(s, "kept")) ||
+	if ((f->reason && (!reason || !strstr(reason, f->reason))) || (f->kept && !csight_flag(s, "kept")) ||
 	    (f->has_owner && owner_of(s) != (int64_t)f->owner))
 		return false;
 	for (size_t i = 0; i < f->n_labels; i++)
@@ -117,22 +128,12 @@ static void add_owner(struct text_table *t, const struct csight_object *s)
 	text_table_add(t, STYLE_PLAIN, user ? user->pw_name : text);
 }
 
-/* Adds a cell with the reason of a snapshot: the text of the caller, or the trigger. */
-static void add_reason(struct text_table *t, const struct csight_object *s)
-{
-	const char *why = csight_text(s, "why"), *condition = csight_text(csight_field(s, "trigger"), "condition");
-	_cleanup_free_ char *text = NULL;
-
-	if (!why && condition && asprintf(&text, "trigger: %s", condition) < 0)
-		text = NULL;
-	text_table_add(t, STYLE_PLAIN, why ? why : text ? text : "");
-}
-
 static void add_snapshot_row(struct text_table *t, const struct csight_object *s, bool owners)
 {
 	const char *state = csight_text(s, "state");
 	const struct csight_object *ended = csight_field(s, "ended");
 	enum format_style style = STYLE_PLAIN;
+	_cleanup_free_ char *reason = reason_of(s);
 	char text[64];
 
 	if (state && strcmp(state, "raw") == 0)
@@ -152,7 +153,7 @@ static void add_snapshot_row(struct text_table *t, const struct csight_object *s
 	text_table_add(t, STYLE_PLAIN, format_size((uint64_t)csight_number(s, "size", 0)));
 	text_table_add(t, csight_text(ended, "signal") ? STYLE_BAD : STYLE_PLAIN,
 		       csight_text(ended, "text") ? csight_text(ended, "text") : "-");
-	add_reason(t, s);
+	text_table_add(t, STYLE_PLAIN, reason ? reason : "");
 }
 
 static void print_reasons(const struct csight_object *list, const struct list_filter *f)

@@ -539,7 +539,8 @@ uint32_t explanation_waited_in(const struct explanation *e, const struct explain
 
 	if (at == CALL_TREE_NONE)
 		return at;
-	while (is_library(e, node_of(e, at)->parent))
+	/* The root may be the system call itself. */
+	while (at != CALL_TREE_ROOT && is_library(e, node_of(e, at)->parent))
 		at = node_of(e, at)->parent;
 	if (at == line->named ||
 	    strcmp(explanation_function(e, at)->name, explanation_function(e, line->syscall)->name) == 0)

@@ -166,7 +166,7 @@ static int check_window(const struct selection *v, const struct store *s, uint64
 static int first_call(const struct store *s, size_t thread, const uint8_t *wanted, const struct export_options *o,
 		      uint64_t *time, uint64_t *ret_before)
 {
-	uint64_t before = 0, last = 0;
+	uint64_t before = 0, last = UINT64_MAX;
 	_cleanup_(store_iter_freep) struct store_iter *it = NULL;
 	struct store_event e;
 	int rc = store_iter_new(s, thread, &it);
@@ -191,7 +191,7 @@ static int first_call(const struct store *s, size_t thread, const uint8_t *wante
 static int select_from(const struct selection *v, const struct store *s, struct export_options *o)
 {
 	_cleanup_free_ uint8_t *wanted = calloc(store_functions(s) + 1, 1);
-	uint64_t time = o->until ? o->until : UINT64_MAX;
+	uint64_t time = o->until ? add_saturating(o->until, 1) : UINT64_MAX;
 	bool known = false;
 	int rc = wanted ? 0 : -ENOMEM;
 

@@ -23,6 +23,7 @@ struct json_writer {
 	enum pass pass;
 	bool bare, some;
 	uint64_t calls, skip; /* begun so far; of them left out by the option tail */
+	uint64_t inside;      /* events of the selection so far */
 	struct json_frame *stack;
 	size_t n_stack, cap_stack;
 };
@@ -86,7 +87,8 @@ static int print_json_gap(struct json_writer *w, const struct store_event *e)
 static int json_enter(struct json_writer *w, const struct store_event *e, bool cut)
 {
 	const struct json_frame *above = w->n_stack ? &w->stack[w->n_stack - 1] : NULL;
-	struct json_frame f = { .hidden = (e->frame.piece && above) || (w->bare && cut) };
+	bool bare = w->bare && (cut || w->inside <= w->options->bare_events);
+	struct json_frame f = { .hidden = (e->frame.piece && above) || bare };
 
 	if (array_reserve(w->stack, w->n_stack, &w->cap_stack) < 0)
 		return -ENOMEM;
@@ -116,6 +118,7 @@ static int json_event(void *user, const struct store_event *e, bool cut)
 {
 	struct json_writer *w = user;
 
+	w->inside += !cut;
 	if (e->type == STORE_ENTER)
 		return json_enter(w, e, cut);
 	if (e->type == STORE_LEAVE)
@@ -131,7 +134,7 @@ static int json_pass(struct json_writer *w, const struct export_walk *walk, size
 	w->thread = thread;
 	w->pass = pass;
 	w->bare = w->options->bare >= 0 && (uint64_t)w->options->bare == store_thread(w->store, thread)->tid;
-	w->calls = w->n_stack = 0;
+	w->calls = w->inside = w->n_stack = 0;
 	return walk_thread(walk, thread, &sink);
 }
 

@@ -219,7 +219,9 @@ static int put_thread(struct chrome_writer *w, size_t index)
 {
 	const struct walk_sink sink = { on_event, w };
 	const struct store_note *note;
+	char trigger[WALK_TRIGGER_SIZE];
 	const char *ending;
+	uint64_t time;
 	size_t at = 0;
 	int rc;
 
@@ -230,6 +232,8 @@ static int put_thread(struct chrome_writer *w, size_t index)
 		put_note(w, note);
 	if (rc == 0)
 		put_counters(w, w->thread);
+	if (rc == 0 && walk_trigger(w->walk, w->thread, &time, trigger))
+		put_instant(w, time, trigger, 0);
 	ending = walk_ending(w->walk, w->thread);
 	if (rc == 0 && ending)
 		put_instant(w, w->thread->last, ending, 0);

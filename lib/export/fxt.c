@@ -43,7 +43,7 @@ enum {
 	STRING_CATEGORY,
 	STRING_NAME,
 	STRING_TEXT,
-	STRING_INLINE_MAX = 1024,
+	STRING_INLINE_MAX = 8192, /* a name of 2,000 bytes, all of them escaped, and a mark */
 };
 
 #define FXT_MAGIC 0x0016547846040010ull

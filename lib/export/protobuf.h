@@ -15,7 +15,7 @@ enum { /* wire types */
 
 #define FIELD(number, wire) ((number) << 3 | (wire))
 
-enum { PROTOBUF_TEXT_MAX = 1024 };
+enum { PROTOBUF_TEXT_MAX = 8192 }; /* a name of 2,000 bytes, all of them escaped, and a mark */
 
 static inline void put_number(struct buf *b, unsigned field, uint64_t value)
 {

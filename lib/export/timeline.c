@@ -296,10 +296,12 @@ static int gap(struct timeline *t, const struct store_event *e)
 	struct open_frame *f = owner(t);
 	int rc;
 
+	if (t->skip)
+		return 0;
 	t->summary.gaps++;
 	t->summary.gaps_of[e->kind % STORE_GAP_KINDS]++;
 	t->summary.gap_ns[e->kind % STORE_GAP_KINDS] += e->until - MIN(e->until, e->time);
-	if (t->first_reading || t->skip)
+	if (t->first_reading)
 		return 0;
 	rc = add_line(t, &(struct timeline_line){ .type = TIMELINE_GAP,
 						  .kind = e->kind,
@@ -377,7 +379,7 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 		rc = gap(t, e);
 	else if (e->kind > MARK_WAS_UNCERTAIN)
 		rc = mark(t, e);
-	else
+	else if (!t->skip)
 		t->summary.uncertain += e->kind == MARK_UNCERTAIN;
 	if (rc == 0 && t->n_lines >= LINES_MAX)
 		flush_lines(t);
@@ -414,23 +416,33 @@ static int read_thread(struct timeline *t, const struct export_walk *w, size_t i
 	return rc;
 }
 
-/* With the option tail, moves the beginning closer to the last calls, and sets how many calls to skip. */
+/*
+ * With the option tail, moves the beginning closer to the last calls, unless the events from there on are counted, and
+ * sets how many calls to skip. The summary has the time of all, and the gaps among the others.
+ */
 static int find_tail(struct timeline *t, struct export_walk *w, size_t index)
 {
 	const struct store *s = w->store;
-	uint64_t tail = t->output.options->tail, since = w->since;
+	const struct store_thread *thread = store_thread(s, index);
+	uint64_t tail = t->output.options->tail, since = w->since, skip;
 	int rc;
 
 	t->skip = 0;
-	if (tail && tail < UINT64_MAX / 4)
-		w->since = MAX(since, store_last_slices(s, store_thread(s, index)->tid, w->until, 2 * tail + 64));
+	if (tail && tail < UINT64_MAX / 4 && !t->bare)
+		w->since = MAX(since, store_last_slices(s, thread->tid, w->until, 2 * tail + 64));
 	rc = read_thread(t, w, index, true);
 	if (rc == 0 && tail && t->summary.calls < tail && w->since > since) {
 		w->since = since;
 		rc = read_thread(t, w, index, true);
 	}
-	if (tail)
-		t->skip = t->summary.calls - MIN(t->summary.calls, tail);
+	skip = tail ? t->summary.calls - MIN(t->summary.calls, tail) : 0;
+	if (rc == 0 && skip && (t->summary.gaps || t->summary.uncertain)) {
+		t->skip = skip;
+		rc = read_thread(t, w, index, true);
+	}
+	if (w->since > since)
+		t->summary.first = MAX(thread->first, since);
+	t->skip = skip;
 	return rc;
 }
 

@@ -11,6 +11,10 @@
  *	root NAME
  *	leave [HOW]
  *	gap [KIND]
+ *	at NS                     the time, which is 1000 at the beginning
+ *	system NAME               the function is a system call, of that name, or the wait "waiting"
+ *	uncertain NAME            where calls of this inlined function begin is a guess
+ *	ended TEXT                how the process ended
  *
  * KIND and HOW are the texts of lib/calls/kind-names.c. Functions with one name and different addresses are one of a
  * file that was loaded again.
@@ -28,7 +32,7 @@
 enum { FUNCTIONS = 128 };
 
 struct function {
-	char name[64];
+	char name[1280];
 	uint64_t address;
 	struct region region;
 	struct inlined inlined;
@@ -48,11 +52,11 @@ _Noreturn static void refuse(const char *line)
 
 static struct function *find(const char *text, bool inlined)
 {
-	char name[64];
+	char name[sizeof(((struct function *)0)->name)];
 	unsigned long address = 0;
 	struct function *f;
 
-	if (sscanf(text, "%63[^@]@%lx", name, &address) < 1)
+	if (sscanf(text, "%1279[^@]@%lx", name, &address) < 1)
 		refuse(text);
 	for (f = functions; f < functions + n_functions; f++)
 		if (strcmp(f->name, name) == 0 && f->address == address && (f->inlined.depth > 0) == inlined)
@@ -155,6 +159,14 @@ static void act(const char *verb, const char *word, const char *rest)
 		put(CALL_EVENT_LEAVE, *word ? number_of(word, leave_name) : LEAVE_RETURN, NULL);
 	} else if (strcmp(verb, "gap") == 0) {
 		put(CALL_EVENT_GAP, *word ? number_of(word, gap_name) : GAP_OVERFLOW, NULL);
+	} else if (strcmp(verb, "at") == 0) {
+		now = strtoull(word, NULL, 10);
+	} else if (strcmp(verb, "system") == 0) {
+		find(word, false)->region.kind = strcmp(word, "waiting") == 0 ? REGION_WAITING : REGION_SYSCALL;
+	} else if (strcmp(verb, "uncertain") == 0) {
+		find(word, true)->inlined.uncertain = true;
+	} else if (strcmp(verb, "ended") == 0) {
+		store_set_ending(writer, word, 0);
 	} else {
 		refuse(verb);
 	}
@@ -163,15 +175,15 @@ static void act(const char *verb, const char *word, const char *rest)
 int main(void)
 {
 	const struct store_meta meta = { .pid = 100, .program = "app", .source = "perf.data", .clock = "monotonic" };
-	char line[256];
+	char line[1400];
 
 	if (store_create(STDOUT_FILENO, &meta, &writer) < 0)
 		return 1;
 	begin_thread("app");
 	while (fgets(line, sizeof(line), stdin)) {
-		char verb[16] = "", word[80] = "", rest[80] = "";
+		char verb[16] = "", word[1300] = "", rest[80] = "";
 
-		if (sscanf(line, "%15s %79s %79[^\n]", verb, word, rest) > 0)
+		if (sscanf(line, "%15s %1299s %79[^\n]", verb, word, rest) > 0)
 			act(verb, word, rest);
 	}
 	end_thread();
