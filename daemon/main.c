@@ -678,6 +678,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	log_setup("csightd", d.settings.verbose ? LOG_DEBUG : LOG_INFO);
+	log_never_wait();
 	umask(077);
 	/* Files of users are opened with their uid and gid, and without any other group. */
 	if (geteuid() == 0 && setgroups(0, NULL) < 0)

@@ -318,6 +318,8 @@ static int load_files(struct settings *s, bool must)
 	rc = load_file(s, s->config, must);
 	snprintf(dir, sizeof(dir), "%s.d", s->config);
 	n = rc < 0 ? 0 : scandir(dir, &list, is_drop_in, alphasort);
+	if (n < 0 && errno != ENOENT)
+		rc = reason_set(s->why, -errno, "cannot read %s: %s", esc(dir), strerror(errno));
 	for (int i = 0; i < n; i++) {
 		if (rc == 0) {
 			snprintf(path, sizeof(path), "%s/%s", dir, list[i]->d_name);

@@ -16,6 +16,7 @@
 
 #include "daemon/activation.h"
 #include "daemon/capture/perf/perf-event.h"
+#include "daemon/capture/process/proc-file.h"
 #include "daemon/keeper/protocol.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
@@ -255,6 +256,15 @@ static bool is_permitted(int client)
 	return getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
+static bool has_ended(int client)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	return client >= 0 && getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+	       proc_file_is_zombie(peer.pid);
+}
+
 /*
  * Accepts a connection, which becomes the client unless there is one: a second one is refused with -EBUSY. Returns the
  * client, or -1.
@@ -287,6 +297,8 @@ static void run(int listener, uint64_t keep_ns)
 			closep(&client);
 			left = now_ns(CLOCK_MONOTONIC);
 		}
+		if (fds[0].revents && has_ended(client))
+			closep(&client);
 		if (fds[0].revents)
 			client = accept_client(listener, client);
 		if (client >= 0 || !waits)
@@ -355,6 +367,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "csight-keeper: unexpected argument '%s'\n", argv[optind]);
 		return 2;
 	}
+	log_never_wait();
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);

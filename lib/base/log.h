@@ -13,6 +13,12 @@
 /* name precedes each line outside the journal; level is the least important priority logged (default LOG_INFO). */
 void log_setup(const char *name, int level);
 
+/*
+ * Lets no thread wait for what reads standard error: lines for which it has no room are dropped, and counted in the log
+ * when it has some again.
+ */
+void log_never_wait(void);
+
 /* Returns whether standard error goes to the journal. */
 bool log_in_journal(void);
 
