@@ -8,6 +8,7 @@
 
 #include "daemon/activation.h"
 #include "daemon/capture/process/credentials.h"
+#include "daemon/capture/process/proc-file.h"
 #include "daemon/listener.h"
 #include "lib/base/log.h"
 #include "lib/base/util.h"
@@ -31,7 +32,7 @@ struct listener {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
-/* -EADDRINUSE if a process listens at the address, else 0. */
+/* -EADDRINUSE if a process listens at the address, and has not ended; else 0. */
 static int check_live_peer(const struct sockaddr_un *addr, int type, pid_t *ret_pid)
 {
 	_cleanup_close_ int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -43,7 +44,9 @@ static int check_live_peer(const struct sockaddr_un *addr, int type, pid_t *ret_
 	/* EAGAIN means a full backlog: a process listens. */
 	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 && errno != EAGAIN)
 		return 0;
-	if (ret_pid && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && proc_file_is_zombie(peer.pid))
+		return 0;
+	if (ret_pid)
 		*ret_pid = peer.pid;
 	return -EADDRINUSE;
 }

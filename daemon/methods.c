@@ -291,12 +291,17 @@ static void do_remove(struct daemon *d, struct call *c, struct methods_subject *
 		spool_remove(d->spool, s->snapshot, &(struct spool_removal){ c->by, on_removed, c });
 }
 
-static void on_kept(int rc, void *data)
+static void on_kept(int rc, const struct snapshot *s, void *data)
 {
+	const struct audit_object on = methods_object_of_snapshot(s);
 	struct call *c = data;
 	const char *id = "";
+	bool keep = true;
 
 	json_get_str(c->parameters, "id", &id);
+	json_get_bool(c->parameters, "keep", &keep);
+	if (rc == 0)
+		audit_done(&c->by, keep ? AUDIT_KEEP : AUDIT_LET_GO, &on);
 	if (rc == -ENOENT)
 		failure_no_snapshot(c, id);
 	else if (rc < 0)
@@ -307,7 +312,6 @@ static void on_kept(int rc, void *data)
 
 static void do_keep(struct daemon *d, struct call *c, struct methods_subject *s)
 {
-	const struct audit_object on = methods_object_of_snapshot(s->snapshot);
 	bool keep = true;
 
 	if (json_get_bool(c->parameters, "keep", &keep) == -EINVAL) {
@@ -315,7 +319,6 @@ static void do_keep(struct daemon *d, struct call *c, struct methods_subject *s)
 	} else if (s->snapshot->state <= SNAPSHOT_COPYING) {
 		failure_not_ready(c, s->snapshot);
 	} else {
-		audit_done(&c->by, keep ? AUDIT_KEEP : AUDIT_LET_GO, &on);
 		spool_keep(d->spool, s->snapshot, keep, on_kept, c);
 	}
 }

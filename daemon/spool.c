@@ -3,9 +3,9 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
+#include "daemon/capture/process/proc-file.h"
 #include "daemon/directory-tree.h"
 #include "daemon/job-files.h"
 #include "daemon/spool-room.h"
@@ -14,6 +14,8 @@
 #include "lib/base/io.h"
 #include "lib/base/log.h"
 #include "lib/base/path.h"
+
+#define SPOOL_LOCK_FILE ".lock"
 
 enum {
 	JSON_MAX = 64 << 20,
@@ -33,7 +35,7 @@ struct leaving {
 
 struct spool {
 	struct spool_options o;
-	int fd;
+	int fd, lock;
 	char *path;
 	struct snapshot_list list;
 	uint64_t last_number; /* of a snapshot */
@@ -200,6 +202,46 @@ static int list_directory(struct spool *s)
 	return 0;
 }
 
+/*
+ * Locks the spool. The lock of a csightd that has ended may stay, with a thread that waits in the kernel: then the file
+ * is replaced. -EBUSY: another csightd uses the spool. Without room for the file, the sockets alone say that.
+ */
+static int lock_spool(struct spool *s)
+{
+	enum { TRIES = 10 };
+
+	for (int i = 0; i < TRIES; i++) {
+		_cleanup_close_ int fd =
+		    openat(s->fd, SPOOL_LOCK_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+		struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+		struct stat mine, now;
+		bool locked;
+
+		if (fd < 0)
+			return errno == ENOSPC || errno == EDQUOT || errno == EROFS ? 0 : -errno;
+		locked = fcntl(fd, F_SETLK, &lock) == 0;
+		if (!locked && errno != EAGAIN && errno != EACCES)
+			return -errno;
+		if (fstat(fd, &mine) < 0 || fstatat(s->fd, SPOOL_LOCK_FILE, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    mine.st_ino != now.st_ino)
+			continue;
+		if (locked) {
+			s->lock = TAKE_FD(fd);
+			return 0;
+		}
+		if (fcntl(fd, F_GETLK, &lock) < 0)
+			return -errno;
+		if (lock.l_type == F_UNLCK)
+			continue;
+		if (!proc_file_is_zombie(lock.l_pid))
+			break;
+		log_warning("the csightd that used the spool before, process %d, cannot be reaped; it is ignored",
+			    (int)lock.l_pid);
+		unlinkat(s->fd, SPOOL_LOCK_FILE, 0);
+	}
+	return -EBUSY;
+}
+
 int spool_new(const struct spool_options *options, struct spool **ret)
 {
 	struct timeval period = { AGE_SECONDS, 0 };
@@ -209,7 +251,7 @@ int spool_new(const struct spool_options *options, struct spool **ret)
 	if (!s)
 		return -ENOMEM;
 	s->o = *options;
-	s->fd = -1;
+	s->fd = s->lock = -1;
 	TAILQ_INIT(&s->list);
 	LIST_INIT(&s->leaving);
 	s->path = strdup(options->path);
@@ -219,11 +261,8 @@ int spool_new(const struct spool_options *options, struct spool **ret)
 	rc = s->path && s->age ? path_make_dir(options->path, 0700, true) : -ENOMEM;
 	if (rc == 0) {
 		s->fd = open(options->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (s->fd < 0)
-			rc = -errno;
-		else if (flock(s->fd, LOCK_EX | LOCK_NB) < 0)
-			rc = errno == EWOULDBLOCK ? -EBUSY : -errno;
-		else
+		rc = s->fd < 0 ? -errno : lock_spool(s);
+		if (rc == 0)
 			rc = list_directory(s);
 	}
 	if (rc < 0) {
@@ -246,6 +285,7 @@ struct spool *spool_free(struct spool *s)
 	}
 	if (s->age)
 		event_free(s->age);
+	closep(&s->lock);
 	closep(&s->fd);
 	free(s->path);
 	free(s);
@@ -502,7 +542,8 @@ struct keeping {
 	struct snapshot *snapshot;
 	bool keep;
 	int rc;
-	void (*done)(int rc, void *data);
+	bool kept; /* before */
+	spool_kept_fn *done;
 	void *data;
 };
 
@@ -530,24 +571,25 @@ static void keeping_ran(struct work *w)
 	if (k->rc == 0 && k->snapshot->removed)
 		k->rc = -ENOENT;
 	if (k->rc < 0)
-		k->snapshot->kept = !k->keep;
-	k->done(k->rc, k->data);
+		k->snapshot->kept = k->kept;
+	k->done(k->rc, k->snapshot, k->data);
 	snapshot_unref(k->snapshot);
 	free(k);
 }
 
-void spool_keep(struct spool *s, struct snapshot *snapshot, bool keep, void (*done)(int rc, void *data), void *data)
+void spool_keep(struct spool *s, struct snapshot *snapshot, bool keep, spool_kept_fn *done, void *data)
 {
 	struct keeping *k = malloc(sizeof(*k));
 
 	if (!k) {
-		done(-ENOMEM, data);
+		done(-ENOMEM, snapshot, data);
 		return;
 	}
 	*k = (struct keeping){ .work = { run_keeping, keeping_ran },
 			       .spool = s,
 			       .snapshot = snapshot_ref(snapshot),
 			       .keep = keep,
+			       .kept = snapshot->kept,
 			       .done = done,
 			       .data = data };
 	/* Set before the work runs, so that the snapshot is not removed meanwhile. */
@@ -591,7 +633,8 @@ void spool_drop_shared_traces(struct spool *s, uint64_t bytes)
 	TAILQ_FOREACH (snapshot, &s->list, link) {
 		if (s->all_leaving >= enough)
 			return;
-		if (snapshot->shared && !snapshot->trace_dropped && snapshot->state == SNAPSHOT_READY)
+		if (snapshot->shared && !snapshot->kept && !snapshot->trace_dropped &&
+		    snapshot->state == SNAPSHOT_READY)
 			delete_trace(s, snapshot);
 	}
 }

@@ -90,8 +90,10 @@ void spool_remove(struct spool *s, struct snapshot *snapshot, const struct spool
  */
 bool spool_expire(struct spool *s, struct snapshot *snapshot, const char *limit);
 
-/* Keeps a snapshot from being removed to make room, or for its age, or no longer; done(rc, data) follows. */
-void spool_keep(struct spool *s, struct snapshot *snapshot, bool keep, void (*done)(int rc, void *data), void *data);
+typedef void spool_kept_fn(int rc, const struct snapshot *snapshot, void *data);
+
+/* Keeps a snapshot from being removed to make room, or for its age, or no longer; done() follows. */
+void spool_keep(struct spool *s, struct snapshot *snapshot, bool keep, spool_kept_fn *done, void *data);
 
 /*
  * Deletes traces that hold other processes' control flow, too, until so many bytes more are being removed. They are the

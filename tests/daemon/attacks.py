@@ -389,6 +389,17 @@ class Attack:
         ready({"hello": hello, "error": call(self.path, "Snapshot", {"pid": os.getpid(), "noWait": True}).get("error")})
         signal.pause()
 
+    def stick(self):
+        """A thread of csightd waits for a file system, without end."""
+        Silent(self.device, self.where, {Silent.FLUSH})
+        p = Program(self.path)
+        p.hello()
+        p.send(FILE, 1, os.open(self.where + "/file", os.O_RDONLY))
+        time.sleep(1)
+        p.s.close()
+        print("stuck", flush=True)
+        signal.pause()
+
     def locked(self, ready):
         """Memory whose file is locked, by a write to it from memory of a file system that does not answer."""
         Silent(self.device, self.where, {Silent.READ})
@@ -863,6 +874,9 @@ if __name__ == "__main__" and sys.argv[1] == "serve":
     serve(sys.argv[2], sys.argv[3], sys.argv[4:])
 elif __name__ == "__main__" and sys.argv[1] == "seize":
     seize(int(sys.argv[2]), int(sys.argv[3]))
+elif __name__ == "__main__" and sys.argv[1] == "stick":
+    become(int(sys.argv[3]))
+    Attack(sys.argv[2], VERSION, *sys.argv[4:6]).stick()
 elif __name__ == "__main__" and sys.argv[1] == "ask":
     become(int(sys.argv[3]))
     print(call(sys.argv[2], sys.argv[4], json.loads(sys.argv[5])).get("error"))

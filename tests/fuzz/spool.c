@@ -477,17 +477,17 @@ static void remove_nth(const uint64_t *n, const char *text)
 	fuzz_require(!spool_find(the.spool, removing));
 }
 
-static bool keeping;
+static bool keeping, kept_before;
 static char keeping_id[SNAPSHOT_ID_SIZE];
 
-static void on_kept(int rc, void *data)
+static void on_kept(int rc, const struct snapshot *snapshot, void *data)
 {
 	char path[SNAPSHOT_ID_SIZE + 16];
 	const struct snapshot *s = spool_find(the.spool, keeping_id);
 
 	the.works--;
 	snprintf(path, sizeof(path), "%s/%s", keeping_id, SNAPSHOT_KEPT_FILE);
-	fuzz_require(!s || s->kept == (rc == 0 ? keeping : !keeping));
+	fuzz_require(!s || s->kept == (rc == 0 ? keeping : kept_before));
 	fuzz_require(rc < 0 || is_there(path) == keeping);
 }
 
@@ -498,6 +498,7 @@ static void keep_nth(const uint64_t *n, const char *text)
 	if (!s)
 		return;
 	strcpy(keeping_id, s->id);
+	kept_before = s->kept;
 	keeping = n[1] & 1;
 	the.works++;
 	spool_keep(the.spool, s, keeping, on_kept, NULL);

@@ -8,7 +8,7 @@
 #include "lib/base/io.h"
 #include "lib/base/util.h"
 
-enum { STAT_PARENT = 4, STAT_START = 22 };
+enum { STAT_STATE = 3, STAT_PARENT = 4, STAT_START = 22 };
 
 int proc_file_read(int dir, const char *path, char *ret, size_t room)
 {
@@ -56,6 +56,18 @@ static int read_stat(pid_t pid, unsigned field, uint64_t *ret)
 		return -ESRCH;
 	*ret = number;
 	return 0;
+}
+
+bool proc_file_is_zombie(pid_t pid)
+{
+	char path[32], text[1024];
+	const char *state;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (proc_file_read(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return false;
+	state = proc_file_stat_field(text, STAT_STATE);
+	return state && *state == 'Z';
 }
 
 int proc_file_exe(pid_t pid, char *ret, size_t room)

@@ -3,6 +3,7 @@
 #ifndef CSIGHT_DAEMON_CAPTURE_PROC_FILE_H
 #define CSIGHT_DAEMON_CAPTURE_PROC_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -31,6 +32,12 @@ int proc_file_start(pid_t pid, uint64_t *ret);
  * terminates it by NUL. Negative errno; -ENOENT: a thread of the kernel.
  */
 int proc_file_exe(pid_t pid, char *ret, size_t room);
+
+/*
+ * True if a process has ended, and is held by threads that wait in the kernel, as for a file system that gives no
+ * answer: its descriptors stay open.
+ */
+bool proc_file_is_zombie(pid_t pid);
 
 /* Reads the number of a process's parent, which changes when the parent ends. -ESRCH: the process is gone. */
 int proc_file_parent(pid_t pid, pid_t *ret);
