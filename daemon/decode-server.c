@@ -20,6 +20,7 @@ enum {
 	PAUSE_MS = 100, /* before a restart; doubles with each failure */
 	PAUSE_MAX_MS = 30000,
 	STEADY_SECONDS = 10, /* of running, after which the pause is short again */
+	OUTAGE_SECONDS = 10, /* for which snapshots wait for a server */
 };
 
 /* The standard error of a child. */
@@ -41,6 +42,7 @@ struct decode_server {
 	int fd;
 	struct event *event, *restart;
 	uint64_t since_ns; /* CLOCK_MONOTONIC of the last start */
+	uint64_t lost_ns;  /* ... of the first of the failures */
 	unsigned failures;
 	uint64_t last_job;
 	TAILQ_HEAD(, child_log) logs;
@@ -93,6 +95,8 @@ static void schedule_restart(struct decode_server *d)
 
 	if (now_ns(CLOCK_MONOTONIC) - d->since_ns > STEADY_SECONDS * 1000000000ull)
 		d->failures = 0;
+	if (!d->failures)
+		d->lost_ns = now_ns(CLOCK_MONOTONIC);
 	ms = MIN((uint64_t)PAUSE_MS << MIN(d->failures, 10u), (uint64_t)PAUSE_MAX_MS);
 	d->failures++;
 	pause = (struct timeval){ (time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000) };
@@ -239,7 +243,7 @@ bool decode_server_ready(const struct decode_server *d)
 
 bool decode_server_hopeless(const struct decode_server *d)
 {
-	return d->fd < 0 && d->failures >= 3;
+	return d->fd < 0 && d->failures && now_ns(CLOCK_MONOTONIC) - d->lost_ns > OUTAGE_SECONDS * 1000000000ull;
 }
 
 const char *decode_server_why(const struct decode_server *d)

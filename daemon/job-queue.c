@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/job-internal.h"
@@ -83,6 +84,7 @@ void job_queue_begin(struct job_queue *j)
 				put_back(j, s);
 		} else {
 			fair_queue_charge(&j->queue, &turn, 0);
+			s->given_up = !s->removed;
 			if (!s->removed)
 				job_queue_give_up(j, s, decode_server_why(j->decoder));
 		}
@@ -144,9 +146,22 @@ static void on_retry(evutil_socket_t fd, short what, void *data)
 	job_queue_retry(data);
 }
 
+/* What was given up for the lack of a server is queued again. */
 static void on_server_ready(void *data)
 {
-	job_queue_begin(data);
+	struct job_queue *j = data;
+	struct snapshot *s;
+
+	TAILQ_FOREACH (s, spool_list(j->o.spool), link) {
+		if (!s->given_up || s->removed)
+			continue;
+		s->given_up = false;
+		free(s->reason);
+		s->reason = NULL;
+		snapshot_move(s, SNAPSHOT_QUEUED);
+		job_queue_push(j, s);
+	}
+	job_queue_begin(j);
 }
 
 static void on_sigchld(evutil_socket_t fd, short what, void *data)

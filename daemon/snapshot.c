@@ -26,7 +26,7 @@ static const unsigned allowed[] = {
 	[SNAPSHOT_QUEUED] = BIT(SNAPSHOT_DECODING) | BIT(SNAPSHOT_RAW),
 	[SNAPSHOT_DECODING] = BIT(SNAPSHOT_QUEUED) | BIT(SNAPSHOT_READY) | BIT(SNAPSHOT_RAW),
 	[SNAPSHOT_READY] = 0,
-	[SNAPSHOT_RAW] = 0,
+	[SNAPSHOT_RAW] = BIT(SNAPSHOT_QUEUED),
 };
 
 const char *snapshot_state_str(enum snapshot_state state)

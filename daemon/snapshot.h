@@ -71,8 +71,9 @@ struct snapshot {
 	json_object *ended;     /* how the process had ended, as in lib/base/ending.h; NULL: it ran */
 	json_object *recording; /* as org.csight has it; NULL: it is none */
 	struct annotation annotation;
-	bool kept;    /* the snapshot is not removed to make room */
-	bool removed; /* from the spool */
+	bool kept;     /* the snapshot is not removed to make room */
+	bool removed;  /* from the spool */
+	bool given_up; /* it is raw as long as csight-decode cannot be started */
 	/*
 	 * Charges of the owner. claim: the bytes; stored: the snapshot, as long as it exists; waiting: until it is
 	 * ready or raw.
