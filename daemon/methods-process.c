@@ -8,6 +8,7 @@
 #include "daemon/group.h"
 #include "daemon/methods-internal.h"
 #include "daemon/request.h"
+#include "daemon/service.h"
 #include "daemon/spool.h"
 #include "daemon/state.h"
 #include "daemon/subscriptions.h"
@@ -251,6 +252,9 @@ static void reply_ended(struct snapshot_call *sc, enum request_result result, co
 	case REQUEST_OVER_LIMIT:
 		fail_limit(sc->call, &process, limit);
 		break;
+	case REQUEST_CUT_SHORT:
+		call_error(sc->call, wire_error_str(WIRE_ENDING), wire_error_of_ending(NULL));
+		break;
 	case REQUEST_FAILED:
 		failure_process(sc->call, WIRE_SNAPSHOT_FAILED, sc->pid, reason);
 		break;
@@ -370,6 +374,7 @@ void methods_end_recording(struct daemon *d, struct call *c, struct methods_subj
 
 /* A call of the method Tail, while its process is being armed. */
 struct tail_call {
+	struct daemon *daemon;
 	struct call *call;
 	struct tail *tail;
 	int fd;          /* the reader's end of its socket */
@@ -408,9 +413,12 @@ static void on_not_live_disarmed(struct target *t, int rc, void *data)
 static void follow(struct target *t, struct tail_call *tc)
 {
 	const struct audit_object on = object_of_process(t->pid, t);
+	const gid_t *groups;
+	size_t n;
 
 	audit_done(&tc->call->by, AUDIT_FOLLOW, &on);
-	tail_begin(tc->tail, tc->call->by.uid);
+	groups = service_groups(tc->daemon->service, tc->call->connection, &n);
+	tail_begin(tc->tail, tc->call->by.uid, groups, n);
 	call_reply_fd(tc->call, json_object_new_object(), tc->fd);
 	free(tc);
 }
@@ -454,6 +462,7 @@ static void begin_tail(struct daemon *d, struct call *c, struct methods_subject 
 			failure_process(c, WIRE_CANNOT_TRACE, s->pid, strerror(-rc));
 		return;
 	}
+	tc->daemon = d;
 	tc->call = c;
 	if (s->target->ring.state == RING_DISARMED) {
 		target_arm(s->target, on_tail_armed, tc);

@@ -13,6 +13,7 @@
 #include "daemon/spool.h"
 #include "daemon/subscriptions.h"
 #include "daemon/tail.h"
+#include "daemon/trigger/trigger.h"
 #include "daemon/target.h"
 #include "daemon/trace-units.h"
 #include "daemon/wire.h"
@@ -50,6 +51,8 @@ static void apply_settings(struct daemon *d)
 	job_queue_update(d->jobs);
 	service_update(d->service);
 	subscriptions_update(d);
+	tail_list_update(d->tails, &d->settings);
+	trigger_list_update(d->triggers, d->service);
 }
 
 static void join_names(const char *const *names, size_t n, struct buf *ret)
@@ -82,7 +85,6 @@ static void reload_ran(struct work *w)
 
 	/* While the daemon ends, the settings do not change. */
 	if (r->rc == 0 && !d->ending) {
-		tail_list_update(d->tails, &d->settings, &r->fresh);
 		settings_replace(&d->settings, &r->fresh, &changes);
 		apply_settings(d);
 		if (triggers)

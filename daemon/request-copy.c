@@ -97,7 +97,10 @@ void request_write_when_room(struct snapshot_request *r)
 	}
 	/* What has been recorded is not given up for the little that is missing: the rest has been claimed. */
 	if (rc < 0 && !(r->recorded && r->writer.need <= r->snapshot->claim.unwritten + REQUEST_SPOOL_EXTRA)) {
-		request_fail(r, REQUEST_FAILED, rc == -EAGAIN ? REQUEST_ENDING : why.reason.text);
+		if (rc == -EAGAIN)
+			request_cut_short(r);
+		else
+			request_fail(r, REQUEST_FAILED, why.reason.text);
 		return;
 	}
 	build_ids_read(job_queue_build_ids(r->list->o.jobs), &(struct build_ids_query){ .uid = r->target->uid,

@@ -65,8 +65,6 @@ enum {
 	REQUEST_SPOOL_EXTRA = 1 << 20, /* the same in the spool, until the images are known */
 };
 
-#define REQUEST_ENDING "csightd is ending; repeat this when it has been started again"
-
 /* Returns the user whose turn it is. */
 uid_t request_owner(const struct snapshot_request *r);
 
@@ -78,6 +76,9 @@ void request_report_waiting(struct snapshot_request *r);
 /* Ends a request whose ended() was called, and admits those that wait. request_fail() calls ended() first. */
 void request_end(struct snapshot_request *r);
 void request_fail(struct snapshot_request *r, enum request_result result, const char *reason);
+
+/* Ends it because csightd ends. */
+void request_cut_short(struct snapshot_request *r);
 
 /* Looks at the requests that wait. */
 void request_admit_all(struct request_list *list);

@@ -72,6 +72,11 @@ void request_fail(struct snapshot_request *r, enum request_result result, const 
 	request_end(r);
 }
 
+void request_cut_short(struct snapshot_request *r)
+{
+	request_fail(r, REQUEST_CUT_SHORT, "csightd ends");
+}
+
 static void refuse(struct snapshot_request *r, const struct ledger_refusal *limit)
 {
 	r->options.ended(r->options.data, REQUEST_OVER_LIMIT, NULL, NULL, limit);
@@ -86,7 +91,11 @@ static void wait_for_trace(struct snapshot_request *r)
 	bool goes_on = r->options.records && ring->state == RING_ARMED;
 
 	if (!goes_on && !ring->source->ops->holds(ring->source)) {
-		if (ring->state == RING_ARMED && ++r->tries < FILL_TRIES && !r->list->stopping) {
+		if (ring->state == RING_ARMED && r->list->stopping) {
+			request_cut_short(r);
+			return;
+		}
+		if (ring->state == RING_ARMED && ++r->tries < FILL_TRIES) {
 			if (event_add(r->timer, &pause) < 0)
 				request_fail(r, REQUEST_FAILED, strerror(ENOMEM));
 			return;
@@ -99,7 +108,7 @@ static void wait_for_trace(struct snapshot_request *r)
 		return;
 	}
 	if (r->list->stopping) {
-		request_fail(r, REQUEST_FAILED, REQUEST_ENDING);
+		request_cut_short(r);
 		return;
 	}
 	r->waits = true;
@@ -207,7 +216,7 @@ void request_copy_at_end(struct snapshot_request *r)
 	request_claim_last(r);
 	r->waits = false;
 	if (request_copy(r) < 0)
-		request_fail(r, REQUEST_FAILED, REQUEST_ENDING);
+		request_cut_short(r);
 }
 
 /* The copy may fail at once, which ends the request. Returns false if it must continue to wait. */
@@ -451,7 +460,7 @@ void request_list_stop(struct request_list *list)
 		} else if (r->recorded && r->grows) {
 			request_write_when_room(r);
 		} else if (r->grows || r->waits) {
-			request_fail(r, REQUEST_FAILED, REQUEST_ENDING);
+			request_cut_short(r);
 		}
 	}
 }

@@ -48,6 +48,7 @@ enum request_result {
 	REQUEST_NOT_ARMED,  /* the target is disarmed, and the request may not arm it */
 	REQUEST_OVER_LIMIT, /* the ledger refused it to the target's owner */
 	REQUEST_FAILED,
+	REQUEST_CUT_SHORT, /* csightd ends */
 };
 
 struct request_options {

@@ -178,14 +178,29 @@ void service_update(struct service *s)
 		client->denied = is_denied(s, client);
 }
 
-bool service_denies(const struct service *s, const struct connection *n)
+static const struct service_client *find_client(const struct service *s, const struct connection *n)
 {
 	const struct service_client *client;
 
 	TAILQ_FOREACH (client, &s->clients, link)
 		if (client->connection == n)
-			return client->denied;
-	return false;
+			return client;
+	return NULL;
+}
+
+bool service_denies(const struct service *s, const struct connection *n)
+{
+	const struct service_client *client = find_client(s, n);
+
+	return client && client->denied;
+}
+
+const gid_t *service_groups(const struct service *s, const struct connection *n, size_t *ret_n)
+{
+	const struct service_client *client = find_client(s, n);
+
+	*ret_n = client ? client->n_groups : 0;
+	return client ? client->groups : NULL;
 }
 
 bool service_busy(const struct service *s)

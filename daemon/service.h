@@ -38,6 +38,9 @@ void service_update(struct service *s);
 /* Returns whether the settings deny the client of this connection everything. */
 bool service_denies(const struct service *s, const struct connection *n);
 
+/* Returns the groups of the client of this connection, as long as that exists. */
+const gid_t *service_groups(const struct service *s, const struct connection *n, size_t *ret_n);
+
 /* Returns whether a client waits for a reply, or has not read one. */
 bool service_busy(const struct service *s);
 

@@ -33,6 +33,8 @@ struct tail {
 	TAILQ_ENTRY(tail) link;
 	struct target *target;
 	uid_t reader;
+	gid_t *groups; /* of the reader */
+	size_t n_groups;
 	struct charge request, memory;
 	uint64_t max_time, begun_ns, ended_ns, flushed_ns;
 	struct work drain, write;
@@ -335,9 +337,13 @@ int tail_new(struct tail_list *list, struct target *target, uint64_t max_time, s
 	return 0;
 }
 
-void tail_begin(struct tail *t, uid_t reader)
+void tail_begin(struct tail *t, uid_t reader, const gid_t *groups, size_t n_groups)
 {
 	t->reader = reader;
+	t->groups = calloc(n_groups + 1, sizeof(*groups));
+	t->n_groups = t->groups ? n_groups : 0;
+	if (t->n_groups)
+		memcpy(t->groups, groups, n_groups * sizeof(*groups));
 	t->begun = true;
 	t->begun_ns = now_ns(CLOCK_MONOTONIC);
 	t->of_rings = source_of(t)->ops->drains_rings;
@@ -366,6 +372,7 @@ struct tail *tail_free(struct tail *t)
 	trace_file_free(t->file);
 	capture_copy_free(t->copy);
 	free(t->positions.list);
+	free(t->groups);
 	buf_done(&t->out);
 	ledger_return(&t->request);
 	ledger_return(&t->memory);
@@ -395,7 +402,7 @@ static void stop(struct tail *t, enum tail_end end)
 		finish(t);
 }
 
-void tail_list_update(struct tail_list *list, const struct settings *before, const struct settings *now)
+void tail_list_update(struct tail_list *list, const struct settings *settings)
 {
 	struct tail *t, *next;
 
@@ -403,7 +410,7 @@ void tail_list_update(struct tail_list *list, const struct settings *before, con
 		uid_t account = ledger_owner(list->o.ledger, t->reader);
 
 		next = TAILQ_NEXT(t, link);
-		if (t->begun && settings_permit_account(before, account) && !settings_permit_account(now, account))
+		if (t->begun && !settings_permit(settings, account, t->groups, t->n_groups))
 			stop(t, TAIL_DENIED);
 	}
 }

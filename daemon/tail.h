@@ -34,8 +34,8 @@ struct tail_list_options {
 
 int tail_list_new(const struct tail_list_options *options, struct tail_list **ret);
 
-/* Ends the tails of users who might connect before the settings changed, whatever groups their processes have. */
-void tail_list_update(struct tail_list *list, const struct settings *before, const struct settings *now);
+/* Ends the tails of users who may not connect any more. */
+void tail_list_update(struct tail_list *list, const struct settings *settings);
 
 /* Ends all tails, since csightd ends: at once, or after the step that is under way. */
 void tail_list_stop(struct tail_list *list);
@@ -51,8 +51,8 @@ struct tail;
 int tail_new(struct tail_list *list, struct target *t, uint64_t max_time, struct tail **ret, int *ret_fd,
 	     struct ledger_refusal *ret_refusal);
 
-/* Begins to drain the target, which is armed now, for this user; the tail frees itself from then on. */
-void tail_begin(struct tail *t, uid_t reader);
+/* Begins to drain the target, which is armed now, for a user with these groups; the tail frees itself from then on. */
+void tail_begin(struct tail *t, uid_t reader, const gid_t *groups, size_t n_groups);
 
 /* Frees a tail that has not begun. Returns NULL. */
 struct tail *tail_free(struct tail *t);

@@ -24,7 +24,8 @@
 enum {
 	TURN_NS = 5000000, /* for processes that run, so that the loop turns meanwhile */
 	ANCESTORS_MAX = 256,
-	PASS_SECONDS = 3, /* after which a process that was at a gate has executed its program */
+	UNITS_SECONDS = 10, /* between two looks for trace units */
+	PASS_SECONDS = 3,   /* after which a process that was at a gate has executed its program */
 };
 
 #define GATE_NS 1000000000ull /* a gate is replaced at most once in this time */
@@ -36,6 +37,7 @@ struct standing_list {
 	bool begun;
 	bool forking;                  /* the process that consider() handles was just forked */
 	struct process_events *events; /* while there are rules and trace units */
+	struct event *units;           /* waits for trace units */
 	struct event *look;            /* a pass over the processes that run continues */
 	DIR *proc;                     /* where the pass continues; NULL: none is under way */
 	bool again;                    /* another pass follows */
@@ -460,6 +462,15 @@ static void on_look(evutil_socket_t fd, short what, void *data)
 		event_add(all->look, &now);
 }
 
+static void await_units(struct standing_list *all)
+{
+	const struct timeval pause = { UNITS_SECONDS, 0 };
+
+	if (!TAILQ_EMPTY(&all->list) && !all->events && strcmp(all->o.settings->capture, "emu") != 0 &&
+	    !trace_units_machine(all->o.units))
+		event_add(all->units, &pause);
+}
+
 /* Opens the kernel's events where there are trace units. Programs under the emulated one register. */
 static int open_events(struct standing_list *all, struct reason *why)
 {
@@ -702,6 +713,7 @@ int standing_add(struct standing_list *all, const struct standing_request *r, st
 	all->last_id = MAX(all->last_id, s->id);
 	TAILQ_INSERT_TAIL(&all->list, s, link);
 	if (all->begun) {
+		await_units(all);
 		make_gate(s);
 		take_targets(s);
 		look_again(all);
@@ -743,6 +755,17 @@ struct standing *standing_find(const struct standing_list *all, uint32_t id)
 	return NULL;
 }
 
+/* The drivers of trace units may be loaded later than csightd. */
+static void on_units(evutil_socket_t fd, short what, void *data)
+{
+	struct standing_list *all = data;
+
+	if (trace_units_machine(all->o.units))
+		standing_list_begin(all);
+	else
+		await_units(all);
+}
+
 void standing_list_begin(struct standing_list *all)
 {
 	struct reason why = { "" };
@@ -752,6 +775,7 @@ void standing_list_begin(struct standing_list *all)
 	all->begun = true;
 	if (TAILQ_EMPTY(&all->list))
 		return;
+	await_units(all);
 	rc = open_events(all, &why);
 	if (rc < 0)
 		log_warning("standing targets arm no program of the trace units: %s",
@@ -774,8 +798,9 @@ int standing_list_new(const struct standing_list_options *options, struct standi
 	TAILQ_INIT(&all->list);
 	TAILQ_INIT(&all->leaving);
 	all->look = evtimer_new(options->base, on_look, all);
+	all->units = evtimer_new(options->base, on_units, all);
 	all->sweep = event_new(options->base, -1, 0, on_sweep, all);
-	if (!all->look || !all->sweep) {
+	if (!all->look || !all->units || !all->sweep) {
 		standing_list_free(all);
 		return -ENOMEM;
 	}
@@ -794,6 +819,8 @@ struct standing_list *standing_list_free(struct standing_list *all)
 		closedir(all->proc);
 	if (all->look)
 		event_free(all->look);
+	if (all->units)
+		event_free(all->units);
 	if (all->sweep)
 		event_free(all->sweep);
 	ancestors_done(&all->ancestors);

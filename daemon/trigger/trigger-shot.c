@@ -156,7 +156,10 @@ static void on_phase(void *data, const char *phase)
 		trigger_hold(s->trigger);
 }
 
-/* Removes snapshots beyond the rule keep, those of the shortest durations first. The trigger must have one pending. */
+/*
+ * Removes snapshots beyond the rule keep, those of the shortest durations first; not those that users keep, which the
+ * rule no longer counts. The trigger must have one pending.
+ */
 static void trim_kept(struct trigger *t)
 {
 	while (t->spec.keep && t->n_kept > t->spec.keep) {
@@ -167,7 +170,7 @@ static void trim_kept(struct trigger *t)
 		if (s && (s->state <= SNAPSHOT_COPYING || s->state == SNAPSHOT_DECODING))
 			return;
 		*least = t->kept[--t->n_kept];
-		if (s)
+		if (s && !s->kept)
 			spool_expire(t->all->o.spool, s, "keep");
 	}
 }

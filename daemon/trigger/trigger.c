@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "daemon/daemon.h"
+#include "daemon/service.h"
 #include "daemon/trigger/trigger-private.h"
 #include "daemon/wire.h"
 #include "lib/base/escape.h"
@@ -449,6 +450,21 @@ void trigger_remove(struct trigger *t)
 	if (t->watched)
 		trigger_release(all, t->watched);
 	trigger_free(t);
+}
+
+void trigger_list_update(struct trigger_list *all, const struct service *s)
+{
+	struct trigger *t;
+	struct call *c, *next;
+
+	if (!all)
+		return;
+	TAILQ_FOREACH (t, &all->triggers, link)
+		for (c = TAILQ_FIRST(&t->calls); c; c = next) {
+			next = TAILQ_NEXT(c, link);
+			if (service_denies(s, c->connection))
+				call_error(c, VARLINK_PERMISSION_DENIED, NULL);
+		}
 }
 
 void trigger_list_stop(struct trigger_list *all)

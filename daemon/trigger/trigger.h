@@ -27,6 +27,7 @@ enum { TRIGGER_PLACES_MAX = 16 };
 struct trigger_list;
 struct watched_target;
 struct daemon;
+struct service;
 struct control_groups;
 
 /* What is watched, as in struct emu_watch: an address, with an inode an offset in that file, or a number. */
@@ -128,6 +129,9 @@ struct trigger_list_options {
 
 int trigger_list_new(const struct trigger_list_options *options, struct trigger_list **ret);
 const struct trigger_head *trigger_list_all(const struct trigger_list *all);
+
+/* Ends the calls of clients that may not connect any more. all may be NULL. */
+void trigger_list_update(struct trigger_list *all, const struct service *s);
 
 /* Replies to all calls that wait: the daemon ends. No snapshot is requested from then on. */
 void trigger_list_stop(struct trigger_list *all);

@@ -179,8 +179,10 @@ static int report_progress(struct csight *c, const struct csight_request *q, jso
 static int repeat_call(struct csight *c, const struct csight_request *q, json_object *parameters, uint64_t end,
 		       int failure)
 {
-	static const char *const methods[] = { INTERFACE "Status", INTERFACE "ListTargets", INTERFACE "ListSnapshots",
-					       INTERFACE "GetSnapshot", INTERFACE "Wait" };
+	static const char *const methods[] = { INTERFACE "Status",        INTERFACE "ListTargets",
+					       INTERFACE "ListSnapshots", INTERFACE "GetSnapshot",
+					       INTERFACE "ListTriggers",  INTERFACE "ListStanding",
+					       INTERFACE "Wait" };
 	bool harmless = false;
 
 	for (size_t i = 0; i < ELEMENTS(methods); i++)
