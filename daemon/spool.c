@@ -2,7 +2,9 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "daemon/capture/process/proc-file.h"
@@ -202,6 +204,25 @@ static int list_directory(struct spool *s)
 	return 0;
 }
 
+/* Returns the process whose number a lock file has, or 0. */
+static pid_t holder_of(int fd)
+{
+	char text[16] = "";
+
+	return pread(fd, text, sizeof(text) - 1, 0) > 0 ? (pid_t)atoi(text) : 0;
+}
+
+/* No descriptor that can write stays open: the file system can still be remounted to be read only. */
+static void write_holder(const struct spool *s)
+{
+	_cleanup_close_ int fd = openat(s->fd, SPOOL_LOCK_FILE, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d\n", (int)getpid());
+	if (fd >= 0)
+		io_write(fd, text, strlen(text));
+}
+
 /*
  * Locks the spool. The lock of a csightd that has ended may stay, with a thread that waits in the kernel: then the file
  * is replaced. -EBUSY: another csightd uses the spool. Without room for the file, the sockets alone say that.
@@ -212,31 +233,29 @@ static int lock_spool(struct spool *s)
 
 	for (int i = 0; i < TRIES; i++) {
 		_cleanup_close_ int fd =
-		    openat(s->fd, SPOOL_LOCK_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-		struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+		    openat(s->fd, SPOOL_LOCK_FILE, O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 		struct stat mine, now;
 		bool locked;
+		pid_t pid;
 
 		if (fd < 0)
 			return errno == ENOSPC || errno == EDQUOT || errno == EROFS ? 0 : -errno;
-		locked = fcntl(fd, F_SETLK, &lock) == 0;
-		if (!locked && errno != EAGAIN && errno != EACCES)
+		locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+		if (!locked && errno != EWOULDBLOCK)
 			return -errno;
 		if (fstat(fd, &mine) < 0 || fstatat(s->fd, SPOOL_LOCK_FILE, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    mine.st_ino != now.st_ino)
 			continue;
 		if (locked) {
+			write_holder(s);
 			s->lock = TAKE_FD(fd);
 			return 0;
 		}
-		if (fcntl(fd, F_GETLK, &lock) < 0)
-			return -errno;
-		if (lock.l_type == F_UNLCK)
-			continue;
-		if (!proc_file_is_zombie(lock.l_pid))
+		pid = holder_of(fd);
+		if (pid <= 0 || !proc_file_is_zombie(pid))
 			break;
 		log_warning("the csightd that used the spool before, process %d, cannot be reaped; it is ignored",
-			    (int)lock.l_pid);
+			    (int)pid);
 		unlinkat(s->fd, SPOOL_LOCK_FILE, 0);
 	}
 	return -EBUSY;
@@ -285,6 +304,8 @@ struct spool *spool_free(struct spool *s)
 	}
 	if (s->age)
 		event_free(s->age);
+	if (s->lock >= 0)
+		unlinkat(s->fd, SPOOL_LOCK_FILE, 0);
 	closep(&s->lock);
 	closep(&s->fd);
 	free(s->path);
