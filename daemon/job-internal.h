@@ -66,6 +66,12 @@ bool job_begin(struct job_queue *j, struct snapshot *s, struct fair_item *turn);
 /* Records why there is no result; the first reason stays. crashed: another attempt may succeed. */
 void job_fail(struct job *job, bool crashed, const char *fmt, ...) _printf_(3, 4);
 
+/*
+ * Records that the server of csight-decode ended with the children of all jobs, any of which may be the cause: the
+ * attempt is not counted.
+ */
+void job_lose(struct job *job);
+
 /* Ends a job with its result or its failure; the outcome is then written to disk. */
 void job_conclude(struct job *job);
 

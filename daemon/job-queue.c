@@ -9,9 +9,6 @@
 #include "daemon/job-internal.h"
 #include "lib/base/log.h"
 
-/* Attempts that ended with the server, and are not counted. */
-enum { LOSSES_MAX = 3 };
-
 enum {
 	SLOW_PART = 30, /* of job-timeout, after which a decode is slow */
 	SLOW_MAX = 4,   /* slow decodes that others do not wait for */
@@ -127,15 +124,8 @@ static void on_lost(void *data)
 		next = TAILQ_NEXT(job, link);
 		if (job->fd < 0 || job->over)
 			continue;
-		if (!job->result && !job->unsuccessful) {
-			/*
-			 * The server ended with the children of all jobs, any of which may be the cause: the attempt is
-			 * not counted.
-			 */
-			if (job->snapshot->losses++ < LOSSES_MAX)
-				job->snapshot->attempts--;
-			job_fail(job, true, "the server of csight-decode ended");
-		}
+		if (!job->result && !job->unsuccessful)
+			job_lose(job);
 		job_conclude(job);
 	}
 	job_queue_begin(j);

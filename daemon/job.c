@@ -185,6 +185,16 @@ static void job_kill(struct job *job)
 	event_add(job->timer, &limit);
 }
 
+void job_lose(struct job *job)
+{
+	/* Attempts that are not counted. */
+	enum { LOSSES_MAX = 3 };
+
+	if (job->snapshot->losses++ < LOSSES_MAX)
+		job->snapshot->attempts--;
+	job_fail(job, true, "the server of csight-decode ended");
+}
+
 /* The child sends no more, or something invalid: rc. */
 static void close_job(struct job *job, int rc)
 {
@@ -388,7 +398,10 @@ static void prepare_ran(struct work *w)
 	job->began_ns = now_ns(CLOCK_MONOTONIC);
 	job->rc = start_child(job);
 	if (job->rc < 0) {
-		job_fail(job, true, "cannot start the decode in csight-decode: %s", strerror(-job->rc));
+		if (job->rc == -EPIPE || job->rc == -ECONNRESET)
+			job_lose(job);
+		else
+			job_fail(job, true, "cannot start the decode in csight-decode: %s", strerror(-job->rc));
 		job_conclude(job);
 		return;
 	}

@@ -161,6 +161,7 @@ void methods_arm(struct daemon *d, struct call *c, struct methods_subject *s)
 				"kernel: only root and kernel-users may trace execution in the kernel");
 	} else if (must_be_target(d, c, s, &options)) {
 		target_requested(s->target, c->by.uid);
+		state_changed(d->state);
 		target_arm(s->target, on_armed, c);
 	}
 }
