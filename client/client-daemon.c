@@ -54,8 +54,9 @@ int client_connect(struct client *c)
 int client_start_daemon(struct client *c)
 {
 	static struct private_daemon private;
+	const char *socket = getenv("CSIGHT_SOCKET");
 
-	if (c->socket || getenv("CSIGHT_SOCKET"))
+	if (c->socket || (socket && *socket))
 		return -ENOTCONN;
 	if (private_daemon_start(&private) < 0)
 		return STATUS_NO_DAEMON;

@@ -178,6 +178,7 @@ static int decode_parse(struct client *c, struct local_decode *d)
 			break;
 		case OPTION_REGS:
 			d->file.regs = value;
+			output_files_protect(value);
 			break;
 		}
 	if (o == CLIENT_STOP)

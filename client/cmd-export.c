@@ -422,6 +422,7 @@ static int export_bundle(struct export *e, struct export_output *out)
 	if (e->core && e->input.redacted)
 		return client_usage(e->client, "a core dump cannot be redacted");
 	if (e->core) {
+		output_files_protect(e->core);
 		core = open(e->core, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 		if (core < 0) {
 			client_error("cannot open %s: %s", esc(e->core), strerror(errno));

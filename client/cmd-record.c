@@ -129,6 +129,15 @@ static const struct csight_object *find_target(const struct csight_object *list,
 	return NULL;
 }
 
+/* A process that its parent has not waited for has ended, too. */
+static bool has_ended(pid_t pid)
+{
+	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return pidfd < 0 ? errno == ESRCH : poll(&p, 1, 0) == 1;
+}
+
 /* Checks once whether the process is armed. Returns -1 if it is not armed yet, else the exit status. */
 static int check_armed(struct client *c, pid_t pid)
 {
@@ -152,7 +161,7 @@ static int check_armed(struct client *c, pid_t pid)
 		client_error("nothing of process %d is recorded: %s", (int)pid, esc(csight_text(target, "trouble")));
 		return STATUS_FAILED;
 	}
-	if (kill(pid, 0) < 0 && errno == ESRCH) {
+	if (has_ended(pid)) {
 		client_error("process %d has ended, or does not exist", (int)pid);
 		return STATUS_NOT_FOUND;
 	}

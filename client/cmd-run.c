@@ -370,8 +370,10 @@ static int take_snapshot(struct client *c, pid_t pid, const struct run_options *
 	int rc = csight_snapshot(c->daemon, pid, CSIGHT_NO_ARM, client_progress, c, &snapshot);
 
 	client_progress_end(c);
-	if (rc < 0)
-		return fail_snapshot(c, rc);
+	if (rc < 0) {
+		fail_snapshot(c, rc);
+		return STATUS_FAILED;
+	}
 	/* Else what the snapshot has would keep its rings, and a shared sink its options. */
 	csight_disarm(c->daemon, pid);
 	if (run->n_asserts)

@@ -54,9 +54,13 @@ static void on_signal(int number)
 static void catch_signals(void)
 {
 	const struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+	struct sigaction was;
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	/* nohup(1) ignores it. */
+	if (sigaction(SIGHUP, NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+		sigaction(SIGHUP, &action, NULL);
 }
 
 /* The connection of the recording waits for its reply: another one ends it. Returns 0 or an exit status. */

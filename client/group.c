@@ -43,8 +43,10 @@ static bool path_matches(const char *path, enum group_kind kind, const char *val
 {
 	size_t n = strlen(value);
 
+	while (kind == GROUP_CGROUP && n && value[n - 1] == '/')
+		n--;
 	if (kind == GROUP_CGROUP)
-		return strncmp(path, value, n) == 0 && (path[n] == 0 || path[n] == '/' || value[n - 1] == '/');
+		return strncmp(path, value, n) == 0 && (path[n] == 0 || path[n] == '/');
 	for (const char *at = path; (at = strstr(at, value)); at++)
 		if (at > path && at[-1] == '/' && (at[n] == 0 || at[n] == '/'))
 			return true;
@@ -142,15 +144,16 @@ static int list_and_count(struct client *c, const char *name, struct csight_obje
 	return rc;
 }
 
-/* Waits until all snapshots of a group exist; some may fail. */
-static int wait_for_group(struct client *c, const char *name, size_t n, struct csight_object **ret)
+/* Waits until all snapshots of a group exist; some may fail, which is likely once one has. */
+static int wait_for_group(struct client *c, const char *name, size_t n, bool failed, struct csight_object **ret)
 {
+	const unsigned waits = failed ? WAITS / 15 : WAITS;
 	size_t found = 0;
 
 	for (unsigned tries = 0;; tries++) {
 		int rc = list_and_count(c, name, ret, &found);
 
-		if (rc < 0 || found >= n || tries == WAITS)
+		if (rc < 0 || found >= n || tries == waits)
 			return rc < 0 ? client_daemon_failed(c, rc) : 0;
 		csight_object_free(*ret);
 		*ret = NULL;
@@ -158,14 +161,14 @@ static int wait_for_group(struct client *c, const char *name, size_t n, struct c
 	}
 }
 
-/* Waits for the decodes of a group, and reports each snapshot. */
+/* Waits for the decodes of a group, and reports each snapshot. failed: the first process has none. */
 static int report_group(struct client *c, const struct client_annotation *a, const struct group_pids *g,
-			const char *name)
+			const char *name, bool failed)
 {
 	_cleanup_object_ struct csight_object *list = NULL;
 	bool no_wait = a->options.flags & CSIGHT_NO_WAIT;
 	size_t n = 0;
-	int status = wait_for_group(c, name, g->n, &list), rc;
+	int status = wait_for_group(c, name, g->n - failed, failed, &list), rc;
 
 	for (size_t i = 0; list && i < csight_count(list, "snapshots"); i++) {
 		const struct csight_object *s = csight_item(list, "snapshots", i);
@@ -204,7 +207,13 @@ int group_snapshot(struct client *c, struct client_annotation *a, const struct g
 		return rc;
 	rc = group_call_snapshot(c->daemon, &(struct group_call){ .pids = g->pids, .n = g->n, .options = &a->options },
 				 &snapshot);
-	return rc < 0 ? client_daemon_failed(c, rc) : report_group(c, a, g, name);
+	if (rc == 0)
+		return report_group(c, a, g, name, false);
+	client_daemon_failed(c, rc);
+	/* csightd has begun the snapshots of the others already. */
+	if (g->n > 1)
+		report_group(c, a, g, name, true);
+	return STATUS_FAILED;
 }
 
 struct group_stores {

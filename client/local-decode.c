@@ -38,6 +38,8 @@ void local_decode_set_options(struct local_decode *d, const struct trace_options
 		d->file.options = json_object_new_object();
 	json_add_str(d->file.options, "buffer", o->buffer);
 	d->file.regs = o->regs;
+	if (o->regs)
+		output_files_protect(o->regs);
 	memcpy(d->file.finder.dirs, o->dirs, sizeof(o->dirs));
 	d->file.finder.n_dirs = o->n_dirs;
 }

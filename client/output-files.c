@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,15 +61,53 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* The descriptor may be of a copy of what name has, or name may be a directory. */
+/* Further inputs, and outputs that have been opened. */
+static struct stat taken[DECODER_OUTPUTS_MAX + OUTPUT_FILES_INPUTS_MAX];
+static size_t n_taken;
+
+void output_files_protect(const char *input)
+{
+	if (n_taken < ELEMENTS(taken) && stat(input, &taken[n_taken]) == 0)
+		n_taken++;
+}
+
+static bool is_taken(const char *path)
+{
+	struct stat output;
+
+	if (stat(path, &output) < 0)
+		return false;
+	for (size_t i = 0; i < n_taken; i++)
+		if (is_same(&taken[i], &output))
+			return true;
+	return false;
+}
+
+/* True if the file is in this directory, or in one of its directories. */
+static bool is_beneath(const char *path, const struct stat *directory)
+{
+	_cleanup_free_ char *real = realpath(path, NULL);
+	struct stat st;
+	char *slash;
+
+	for (int depth = 0; real && depth < 2 && (slash = strrchr(real, '/')) && slash > real; depth++) {
+		*slash = 0;
+		if (stat(real, &st) == 0 && is_same(&st, directory))
+			return true;
+	}
+	return false;
+}
+
+/* The descriptor may be of a copy of what name has; of a directory, all files are the input. */
 static bool is_input(const char *path, const char *name, int fd)
 {
 	struct stat output, input;
 
 	if (stat(path, &output) < 0 || !S_ISREG(output.st_mode))
 		return false;
-	return (stat(name, &input) == 0 && is_same(&input, &output)) ||
-	       (fstat(fd, &input) == 0 && is_same(&input, &output));
+	if (stat(name, &input) == 0 && (S_ISDIR(input.st_mode) ? is_beneath(path, &input) : is_same(&input, &output)))
+		return true;
+	return fstat(fd, &input) == 0 && is_same(&input, &output);
 }
 
 static struct unfinished {
@@ -108,6 +147,10 @@ int output_files_open(const char *path, int mode, const char *input, int input_f
 		client_error("%s is the input: name another output file", esc(path));
 		return STATUS_FAILED;
 	}
+	if (is_taken(path)) {
+		client_error("%s is another input or output: name another output file", esc(path));
+		return STATUS_FAILED;
+	}
 	fd = open(path, mode | flags, 0666);
 	if (fd < 0 && mode == O_RDWR && errno != ENOENT)
 		fd = open(path, O_WRONLY | flags, 0666);
@@ -116,6 +159,8 @@ int output_files_open(const char *path, int mode, const char *input, int input_f
 		return STATUS_FAILED;
 	}
 	add_unfinished(path, fd);
+	if (n_taken < ELEMENTS(taken) && fstat(fd, &taken[n_taken]) == 0 && S_ISREG(taken[n_taken].st_mode))
+		n_taken++;
 	*ret = fd;
 	return STATUS_OK;
 }

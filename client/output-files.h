@@ -23,10 +23,14 @@ int output_files_add_path(struct client *c, struct output_files *a, const char *
 /* Call after the last option. format: the default. Returns 0, or STATUS_USAGE if files and formats do not match. */
 int output_files_finish(struct client *c, struct output_files *a, const char *format);
 
+/* Adds an input that no output may be, up to OUTPUT_FILES_INPUTS_MAX. */
+enum { OUTPUT_FILES_INPUTS_MAX = 4 };
+void output_files_protect(const char *input);
+
 /*
- * Opens an output, and truncates it, unless it is the input: the file of that name, or input_fd. mode: O_WRONLY; or
- * O_RDWR, if path can be read, too. Prints an error; returns 0 or STATUS_FAILED. Before the caller closes the output,
- * it passes it to output_files_end().
+ * Opens an output, and truncates it, unless it is another output, or an input: one of output_files_protect(), input_fd,
+ * or the file of that name, or in the directory of that name. mode: O_WRONLY; or O_RDWR, if path can be read, too.
+ * Prints an error; returns 0 or STATUS_FAILED. Before the caller closes the output, it passes it to output_files_end().
  */
 int output_files_open(const char *path, int mode, const char *input, int input_fd, int *ret);
 
