@@ -197,6 +197,14 @@ static void send_slot(struct async *a, struct async_lane *lane, struct async_slo
 	count(&a->sent);
 }
 
+/* Between calls the daemon sends nothing, so that input means the end of the connection. */
+static bool has_ended(const struct async_lane *lane)
+{
+	char byte;
+
+	return recv(varlink_stream_fd(lane->stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+}
+
 /* Sends requests that wait, over lanes that are idle; connect: also over new ones. */
 static void send_queued(struct async *a, bool connect)
 {
@@ -204,11 +212,8 @@ static void send_queued(struct async *a, bool connect)
 
 	while ((slot = next_queued(a))) {
 		struct async_lane *lane = find_lane(a, NULL, true);
-		char byte;
 
-		/* Between calls the daemon sends nothing, so that input means the end of the connection. */
-		if (lane && (recv(varlink_stream_fd(lane->stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
-			     errno != EAGAIN)) {
+		if (lane && has_ended(lane)) {
 			close_lane(a, lane);
 			continue;
 		}
@@ -431,6 +436,8 @@ int async_connect(struct async *a, uid_t *ret_uid)
 	int rc = 0;
 
 	lock(a);
+	if (a->post.stream && has_ended(&a->post))
+		close_lane(a, &a->post);
 	if (!a->post.stream)
 		rc = open_lane(a, &a->post, ret_uid);
 	unlock(a);

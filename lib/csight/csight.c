@@ -212,6 +212,8 @@ int csight_call_method(struct csight *c, struct csight_request q, json_object **
 	if (rc < 0)
 		return rc;
 	rc = varlink_send_call(c->stream, q.method, parameters, q.more);
+	if (rc == -EMSGSIZE)
+		return csight_set_error(c, -EINVAL, "the arguments are too long");
 	for (;;) {
 		if (rc == 0)
 			rc = varlink_receive(c->stream, remaining_ms(end), &reply, q.ret_fd ? &fd : NULL);

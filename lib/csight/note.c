@@ -111,11 +111,14 @@ static int stay_connected(struct csight *c, struct notes *n, uid_t *ret_uid)
 /* Makes sure that csightd has the memory, at most once a second, and without waiting for another thread. */
 static void check_connection(struct csight *c, struct notes *n, uint64_t now)
 {
+	int error = errno;
 	uid_t uid;
 
 	if (now < atomic_load_explicit(&n->check_ns, memory_order_relaxed) || pthread_mutex_trylock(&n->lock) != 0)
 		return;
+	/* Notes are made anywhere, also between a call and the use of its errno. */
 	stay_connected(c, n, &uid);
+	errno = error;
 	atomic_store_explicit(&n->check_ns, now + n->retry_ns, memory_order_relaxed);
 	pthread_mutex_unlock(&n->lock);
 }

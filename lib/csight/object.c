@@ -38,6 +38,8 @@ const struct csight_object *csight_field(const struct csight_object *o, const ch
 {
 	json_object *v = NULL;
 
+	if (!field)
+		return o;
 	json_object_object_get_ex(csight_object_json(o), field, &v);
 	return csight_object_of(v);
 }

@@ -51,11 +51,13 @@ static int request(const struct csight_region *region, struct csight *c, uint64_
 int csight_region_end(struct csight_region *region, struct csight *c)
 {
 	uint64_t end = now_ns(CLOCK_MONOTONIC);
-	int rc;
+	int rc, error = errno;
 
 	if (end - region->begin <= region->budget)
 		return 0;
+	/* A scope may end after a call whose errno the caller wants. */
 	rc = c ? request(region, c, end) : -ENOTCONN;
+	errno = error;
 	return rc < 0 ? rc : 1;
 }
 
