@@ -83,29 +83,45 @@ static bool is_taken(const char *path)
 	return false;
 }
 
-/* True if the file is in this directory, or in one of its directories. */
-static bool is_beneath(const char *path, const struct stat *directory)
+/* What a snapshot of csightd or of Arm's tools consists of, unlike outputs that were put there. */
+static bool is_of_snapshot(const char *name)
 {
-	_cleanup_free_ char *real = realpath(path, NULL);
-	struct stat st;
-	char *slash;
+	static const char *const names[] = { "trace.perf.data", "snapshot.json", "state.json" };
+	const char *suffix = strrchr(name, '.');
 
-	for (int depth = 0; real && depth < 2 && (slash = strrchr(real, '/')) && slash > real; depth++) {
-		*slash = 0;
-		if (stat(real, &st) == 0 && is_same(&st, directory))
+	for (size_t i = 0; i < ELEMENTS(names); i++)
+		if (strcmp(name, names[i]) == 0)
 			return true;
-	}
-	return false;
+	return suffix && (strcmp(suffix, ".ini") == 0 || strcmp(suffix, ".bin") == 0);
 }
 
-/* The descriptor may be of a copy of what name has; of a directory, all files are the input. */
+/* True if the file is a part of the snapshot in this directory. */
+static bool is_part(const char *path, const struct stat *directory)
+{
+	_cleanup_free_ char *real = realpath(path, NULL);
+	char *slash = real ? strrchr(real, '/') : NULL;
+	struct stat st;
+	bool part = slash && is_of_snapshot(slash + 1);
+
+	if (!slash || slash == real)
+		return false;
+	*slash = 0;
+	slash = strrchr(real, '/');
+	if (slash > real && strcmp(slash, "/code") == 0) {
+		*slash = 0;
+		part = true;
+	}
+	return part && stat(real, &st) == 0 && is_same(&st, directory);
+}
+
+/* The descriptor may be of a copy of what name has, or name may be the directory of a snapshot. */
 static bool is_input(const char *path, const char *name, int fd)
 {
 	struct stat output, input;
 
 	if (stat(path, &output) < 0 || !S_ISREG(output.st_mode))
 		return false;
-	if (stat(name, &input) == 0 && (S_ISDIR(input.st_mode) ? is_beneath(path, &input) : is_same(&input, &output)))
+	if (stat(name, &input) == 0 && (S_ISDIR(input.st_mode) ? is_part(path, &input) : is_same(&input, &output)))
 		return true;
 	return fstat(fd, &input) == 0 && is_same(&input, &output);
 }

@@ -29,8 +29,9 @@ void output_files_protect(const char *input);
 
 /*
  * Opens an output, and truncates it, unless it is another output, or an input: one of output_files_protect(), input_fd,
- * or the file of that name, or in the directory of that name. mode: O_WRONLY; or O_RDWR, if path can be read, too.
- * Prints an error; returns 0 or STATUS_FAILED. Before the caller closes the output, it passes it to output_files_end().
+ * or the file of that name, or a part of the snapshot of that name. mode: O_WRONLY; or O_RDWR, if path can be read,
+ * too. Prints an error; returns 0 or STATUS_FAILED. Before the caller closes the output, it passes it to
+ * output_files_end().
  */
 int output_files_open(const char *path, int mode, const char *input, int input_fd, int *ret);
 
