@@ -136,9 +136,8 @@ static int diff_compare(struct diff *d)
 {
 	const struct store *stores[] = { d->input[0].store, d->input[1].store };
 	bool emulated = named_store_is_emulated(stores[0]) && named_store_is_emulated(stores[1]), some = !d->function;
-	int rc = 0;
+	int rc = comparison_make(&d->comparison, stores[0], stores[1]);
 
-	rc = comparison_make(&d->comparison, stores[0], stores[1]);
 	if (rc == 0)
 		rc = list_changes(d);
 	if (rc < 0) {

@@ -81,9 +81,10 @@ void job_queue_begin(struct job_queue *j)
 				put_back(j, s);
 		} else {
 			fair_queue_charge(&j->queue, &turn, 0);
-			s->given_up = !s->removed;
-			if (!s->removed)
+			if (!s->removed) {
+				s->given_up = true;
 				job_queue_give_up(j, s, decode_server_why(j->decoder));
+			}
 		}
 		snapshot_unref(s);
 	}

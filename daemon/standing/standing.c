@@ -462,6 +462,7 @@ static void on_look(evutil_socket_t fd, short what, void *data)
 		event_add(all->look, &now);
 }
 
+/* Looks for trace units, and if there are none, again later. */
 static void await_units(struct standing_list *all)
 {
 	const struct timeval pause = { UNITS_SECONDS, 0 };
@@ -760,10 +761,9 @@ static void on_units(evutil_socket_t fd, short what, void *data)
 {
 	struct standing_list *all = data;
 
-	if (trace_units_machine(all->o.units))
+	await_units(all);
+	if (!event_pending(all->units, EV_TIMEOUT, NULL))
 		standing_list_begin(all);
-	else
-		await_units(all);
 }
 
 void standing_list_begin(struct standing_list *all)

@@ -287,7 +287,6 @@ int store_merge_clones(struct store *s)
 
 	if (rc == 0)
 		rc = find_totals(s, &t);
-
 	for (size_t i = 0; rc == 0 && t.n && i < s->n_threads; i++)
 		rc = total_thread(s, &t, i);
 	for (size_t i = 0; rc == 0 && i < t.n; i++)

@@ -54,9 +54,9 @@ static int put_store(const struct store_rewriter *to, const struct store *s)
 /* The trigger, and the thread to which it belongs in this store. */
 static struct store_trigger trigger_of(const struct store *s)
 {
-	struct store_trigger t = store_meta_all(s).trigger;
+	struct store_trigger t;
 
-	if (t.condition && !t.tid)
+	if (store_trigger(s, &t) && !t.tid)
 		t.tid = (uint32_t)store_meta_number(s, store_meta(s, "ended_thread") ? "ended_thread" : "pid");
 	return t;
 }
