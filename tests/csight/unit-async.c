@@ -247,6 +247,12 @@ static void test_post(void)
 	CHECK_EQ(csight_snapshot_async(c, 9, &o, NULL), -EINVAL);
 	CHECK_EQ(csight_wait_async(c, "x", NULL, NULL), -EINVAL);
 	CHECK_EQ(counts_of(c).sent, 4);
+	/* A connection whose server has ended is none. */
+	end_server(server);
+	unlink(path);
+	CHECK_EQ(csight_connect(c), -ENOTCONN);
+	server = start_server(true);
+	CHECK_EQ(csight_connect(c), 0);
 	csight_close(c);
 	end_server(server);
 }

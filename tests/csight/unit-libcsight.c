@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -202,6 +203,41 @@ static void test_watch_wait(void)
 	csight_close(c);
 }
 
+/* A request that csightd would refuse for its size is the caller's error. */
+static void test_long_arguments(void)
+{
+	static const char *const replies[] = { "{}", NULL };
+	struct csight_object *o = NULL;
+	struct csight *c = NULL;
+	char text[100000];
+	pid_t pid = start_server(replies, -1);
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = 0;
+	csight_open(path, &c);
+	CHECK_EQ(csight_watch_wait(c, 1, text, NULL, &o), -EINVAL);
+	CHECK(strstr(csight_error(c), "too long"));
+	csight_close(c);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* A scope may end between a call and the use of its errno. */
+static void test_region_errno(void)
+{
+	struct csight_region region;
+	struct csight *c = NULL;
+
+	unlink(path);
+	csight_open(path, &c);
+	csight_region_begin(&region, "r", 1);
+	usleep(10);
+	errno = ELOOP;
+	CHECK_EQ(csight_region_end(&region, c), -ENOTCONN);
+	CHECK_EQ(errno, ELOOP);
+	csight_close(c);
+}
+
 static void test_open_file(void)
 {
 	static const char *const replies[] = { "{\"parameters\":{\"size\":1}}", NULL };
@@ -256,6 +292,7 @@ static void test_objects(void)
 	CHECK(!csight_text(b, "id") && csight_flag(b, "ok") && !csight_flag(b, "id"));
 	CHECK_EQ(csight_number(b, "id", -1), 5);
 	CHECK_STR(csight_json(b), "{\"id\":5,\"ok\":true}");
+	CHECK(csight_field(b, NULL) == b);
 	CHECK(!csight_text(NULL, "id") && csight_number(NULL, "id", 3) == 3 && csight_count(NULL, "x") == 0);
 	CHECK(csight_object_free(list) == NULL && csight_object_free(NULL) == NULL);
 }
@@ -301,7 +338,8 @@ static void test_socket(void)
 	CHECK_EQ(csight_open(NULL, &c), 0);
 	CHECK_STR(csight_socket(c), "/nonexistent/a");
 	csight_close(c);
-	unsetenv("CSIGHT_SOCKET");
+	/* An empty one counts as none. */
+	setenv("CSIGHT_SOCKET", "", 1);
 	setenv("XDG_RUNTIME_DIR", directory, 1);
 	CHECK_EQ(csight_open(NULL, &c), 0);
 	CHECK_STR(csight_socket(c), "/run/csight/csight.sock");
@@ -318,6 +356,8 @@ int main(void)
 	test_replies();
 	test_progress();
 	test_watch_wait();
+	test_long_arguments();
+	test_region_errno();
 	test_open_file();
 	test_objects();
 	test_options();
