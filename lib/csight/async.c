@@ -82,7 +82,16 @@ struct async *csight_async_free(struct async *a)
 	return NULL;
 }
 
-/* Connects a lane without waiting. */
+static bool is_connected(const struct async *a)
+{
+	bool connected = a->post.stream;
+
+	for (size_t i = 0; i < LANES; i++)
+		connected |= a->lanes[i].stream != NULL;
+	return connected;
+}
+
+/* Connects a lane without waiting. Without any, requests are refused for a while. */
 static int open_lane(struct async *a, struct async_lane *lane, uid_t *ret_uid)
 {
 	int rc;
@@ -93,9 +102,11 @@ static int open_lane(struct async *a, struct async_lane *lane, uid_t *ret_uid)
 		rc = csight_check_peer(a->handle, varlink_stream_fd(lane->stream), ret_uid);
 	if (rc < 0) {
 		lane->stream = varlink_stream_free(lane->stream);
-		atomic_store(&a->retry_at_ns, now_ns(CLOCK_MONOTONIC) + retry_ns);
+		if (!is_connected(a))
+			atomic_store(&a->retry_at_ns, now_ns(CLOCK_MONOTONIC) + retry_ns);
 		return rc;
 	}
+	atomic_store(&a->retry_at_ns, 0);
 	if (lane == &a->post) {
 		const int size = POST_BUFFER;
 

@@ -251,8 +251,11 @@ static void test_post(void)
 	end_server(server);
 	unlink(path);
 	CHECK_EQ(csight_connect(c), -ENOTCONN);
+	CHECK_EQ(csight_snapshot_async(c, 9, NULL, NULL), -ENOTCONN);
 	server = start_server(true);
 	CHECK_EQ(csight_connect(c), 0);
+	CHECK_EQ(csight_snapshot_async(c, 9, NULL, NULL), 0);
+	CHECK(server_has(1));
 	csight_close(c);
 	end_server(server);
 }
