@@ -86,19 +86,23 @@ static int parse_percent(const char *value, uint64_t *ret)
 	return 0;
 }
 
-/* Parses a number of some kind. */
-static int parse_number(enum kind kind, const char *value, uint64_t *ret)
+static int parse_number(const struct setting *k, const char *value, uint64_t *ret)
 {
-	if (kind == KIND_SPACE && parse_percent(value, ret) == 0)
-		return 0;
-	return kind == KIND_COUNT ? parse_u64(value, UINT64_MAX, ret) : parse_size(value, ret);
+	int rc;
+
+	if (k->kind == KIND_SPACE && parse_percent(value, ret) == 0)
+		return k->least && *ret == SETTINGS_PERCENT ? -EINVAL : 0;
+	rc = k->kind == KIND_COUNT ? parse_u64(value, UINT64_MAX, ret) : parse_size(value, ret);
+	return rc < 0 || *ret < k->least || *ret > k->most ? -EINVAL : 0;
 }
 
 static int refuse_number(struct settings *s, const struct setting *k, const char *value, const char *where)
 {
 	return reason_set(s->why, -EINVAL, "%s: %s must be a number%s from %llu to %llu%s, not \"%s\"", where, k->name,
 			  k->kind == KIND_COUNT ? "" : " (K, M, G, T may follow)", (unsigned long long)k->least,
-			  (unsigned long long)k->most, k->kind == KIND_SPACE ? " or a percentage" : "", esc(value));
+			  (unsigned long long)k->most,
+			  k->kind == KIND_SPACE ? k->least ? " or a percentage above 0" : " or a percentage" : "",
+			  esc(value));
 }
 
 static int refuse_share(struct settings *s, const struct setting *k, const char *value, const char *where)
@@ -161,7 +165,7 @@ static int set_quota(struct settings *s, int section, enum ledger_kind kind, con
 		k.most = SETTINGS_PERCENT - 1;
 	}
 	if (strcmp(value, "unlimited") != 0) {
-		if (parse_number(k.kind, value, &v) < 0 || (v > k.most && !(v & SETTINGS_PERCENT)))
+		if (parse_number(&k, value, &v) < 0)
 			return refuse_number(s, &k, value, where);
 		if (kind == LEDGER_DECODER)
 			v *= 1000;
@@ -200,7 +204,7 @@ static int set_value(struct settings *s, const char *name, const char *value, co
 		strcpy(to, value);
 		return 0;
 	}
-	if (parse_number(k->kind, value, &v) < 0 || v < k->least || (v > k->most && !(v & SETTINGS_PERCENT)))
+	if (parse_number(k, value, &v) < 0)
 		return refuse_number(s, k, value, where);
 	memcpy((char *)s + k->offset, &v, sizeof(v));
 	return 0;
