@@ -211,9 +211,6 @@ static int parse_options(struct client *c, struct watch *w, const char **pid)
 			w->when = value;
 		else if (o == OPTION_BACKGROUND)
 			w->background = true;
-		else if (o == OPTION_KEEP)
-			rc = trigger_spec_set(&w->spec, "keep", value + (strncmp(value, "worst=", 6) == 0 ? 6 : 0),
-					      &why);
 		else
 			rc = trigger_spec_set(&w->spec, options[o].name, options[o].argument ? value : NULL, &why);
 		w->n_spec += o >= OPTION_KEEP;

@@ -264,6 +264,9 @@ int trigger_spec_set(struct trigger_spec *s, const char *key, const char *value,
 		return reason_set(why, -EINVAL, "%s has no value, but \"%s\" was given", key, esc(value));
 	if (keys[k].kind != VALUE_NONE && !value)
 		return reason_set(why, -EINVAL, "%s lacks its value", key);
+	/* csight(1) writes worst=N, csightd.conf(5) and texts of triggers may as well. */
+	if (strcmp(key, "keep") == 0 && strncmp(value, "worst=", 6) == 0)
+		value += 6;
 	if (keys[k].kind != VALUE_NONE && parse_value(keys[k].kind, value, &number) < 0)
 		return refuse_value(key, keys[k].kind, value, why);
 	if (keys[k].event != TRIGGER_NONE)

@@ -42,7 +42,7 @@ static void test_texts(void)
 		{ "exit-status 3 min-history 1h", "exit-status 3|min-history 1h" },
 		{ "exit", "exit|" },
 		{ "address 0x4005f0", "address 0x4005f0|" },
-		{ "function f longer-than 1us keep 10", "function f longer-than 1us|keep 10" },
+		{ "function f longer-than 1us keep worst=10", "function f longer-than 1us|keep 10" },
 		{ "function f longer-than p99", "function f longer-than p99|" },
 		{ "group tree crash", "crash|group tree" },
 		{ "exit group unit once", "exit|once group unit" },
