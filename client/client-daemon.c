@@ -125,7 +125,8 @@ static int find_by_name(struct client *c, const char *pattern, pid_t *ret)
 
 int client_find_process(struct client *c, const char *option, pid_t *ret)
 {
-	if (!option && c->argc == 1 && !isdigit((unsigned char)c->argv[0][0]))
+	/* Names may begin with digits. */
+	if (!option && c->argc == 1 && c->argv[0][strspn(c->argv[0], "0123456789")])
 		return find_by_name(c, c->argv[0], ret);
 	return client_pid(c, option, ret);
 }

@@ -32,7 +32,7 @@ int client_add_label(struct client *c, struct client_annotation *a, const char *
 	if (!equal || equal == value)
 		return client_usage(c, "--label: '%s' is not NAME=VALUE", esc(value));
 	if (a->n == CLIENT_LABELS_MAX)
-		return client_usage(c, "at most %d labels are accepted", CLIENT_LABELS_MAX);
+		return client_usage(c, "at most %d labels are accepted, with that of a group", CLIENT_LABELS_MAX);
 	a->labels[a->n++] = value;
 	a->options.labels = a->labels;
 	return STATUS_OK;

@@ -137,7 +137,7 @@ static int doctor_run(struct client *c)
 	rc = doctor_begin(&d, root);
 	if (rc < 0) {
 		client_error("cannot examine %s: %s", root ? esc(root) : "/", strerror(-rc));
-		return root ? STATUS_USAGE : STATUS_FAILED;
+		return STATUS_FAILED;
 	}
 	errors = doctor_check(&d);
 	if (c->json)

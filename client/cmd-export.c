@@ -165,6 +165,10 @@ static int export_open_part(struct export *e, const char *file, int *ret)
 		*ret = openat(fd, trace ? "trace.perf.data" : "snapshot.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 		return *ret < 0 ? report_absent(e, file, -errno) : STATUS_OK;
 	}
+	if (bundle_is(fd)) {
+		*ret = bundle_open(fd, trace ? "trace.perf.data" : "snapshot.json");
+		return *ret < 0 ? report_absent(e, file, *ret) : STATUS_OK;
+	}
 	if (!trace || io_pread(fd, &magic, sizeof(magic), 0) != sizeof(magic) || le64toh(magic) != PD_MAGIC)
 		return report_absent(e, file, -EINVAL);
 	*ret = TAKE_FD(fd);
@@ -476,30 +480,15 @@ static bool format_is_text(const char *format)
 	return false;
 }
 
-/* Refuses a selection for a format that has all of the snapshot. If there are others, it applies to those. */
-static int export_check_whole(struct export *e, const struct export_output *out)
-{
-	const struct selection *v = &e->selection;
-
-	if (e->output_files.n > 1 || !(v->since || v->until || v->last || v->thread || v->budget || e->input.physical))
-		return 0;
-	return client_usage(e->client,
-			    "%s is always exported whole: --since, --until, --last, --thread, --budget and --physical "
-			    "apply only to formats that are made from calls",
-			    out->format);
-}
-
 static int export_check_format(struct export *e, struct export_output *out)
 {
 	for (size_t i = 0; i < ELEMENTS(unselected_formats); i++) {
 		if (strcmp(unselected_formats[i].format, out->format) != 0)
 			continue;
 		out->origin = unselected_formats[i].origin;
-		return export_check_whole(e, out);
+		return 0;
 	}
 	out->ops = export_find(out->format);
-	if (out->ops == &export_parquet_functions)
-		return export_check_whole(e, out);
 	return out->ops ? 0 : client_usage(e->client, "unknown format '%s'; there are " FORMATS, esc(out->format));
 }
 
@@ -576,7 +565,8 @@ static bool is_decoded(const struct export *e, const struct export_output *out)
 /* Refuses options that none of the outputs uses. */
 static int export_check_options(const struct export *e)
 {
-	bool decoded = false, bundle = false, parquet = false;
+	const struct selection *v = &e->selection;
+	bool decoded = false, bundle = false, parquet = false, calls = false, named = false;
 
 	for (size_t i = 0; i < e->output_files.n; i++) {
 		const struct export_output *out = &e->outputs[i];
@@ -584,13 +574,24 @@ static int export_check_options(const struct export *e)
 		decoded = decoded || is_decoded(e, out);
 		bundle = bundle || out->origin == FROM_PARTS;
 		parquet = parquet || out->ops == &export_parquet || out->ops == &export_parquet_functions;
+		calls = calls || (out->ops && out->ops != &export_parquet_functions);
+		named = named || out->ops;
 	}
+	if (!calls && (v->since || v->until || v->last || v->thread || v->budget || e->input.physical))
+		return client_usage(e->client,
+				    "%s is always exported whole: --since, --until, --last, --thread, --budget and "
+				    "--physical apply only to formats that are made from calls",
+				    e->outputs[0].format);
+	if (!named && e->input.suffixes)
+		return client_usage(e->client, "--suffixes has no effect on %s", e->outputs[0].format);
 	if (!decoded && trace_options_given(&e->client->trace))
 		return client_usage(e->client, "--images, --buffer and --regs have no effect: nothing is decoded");
 	if (!bundle && e->core)
 		return client_usage(e->client, "--core has no effect without --to bundle");
 	if (!parquet && e->host_given)
 		return client_usage(e->client, "--host has no effect without --to parquet or parquet-functions");
+	if (e->input.redacted && e->host_given)
+		return client_usage(e->client, "--host has no effect: --redact leaves the host out");
 	return 0;
 }
 

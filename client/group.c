@@ -110,7 +110,8 @@ int group_find(struct client *c, enum group_kind kind, const char *value, struct
 			     GROUP_PIDS_MAX);
 	if (ret->n)
 		return 0;
-	client_error("no process of %s is armed, or none has executed anything since then", esc(value));
+	client_error("no process%s%s is armed, or none has executed anything since then",
+		     strcmp(value, "/") ? " of " : "", strcmp(value, "/") ? esc(value) : "");
 	return STATUS_NOT_FOUND;
 }
 
@@ -200,6 +201,9 @@ int group_snapshot(struct client *c, struct client_annotation *a, const struct g
 	char name[NAME_SIZE], label[NAME_SIZE + 8];
 	int rc;
 
+	for (size_t i = 0; i < a->n; i++)
+		if (strncmp(a->labels[i], "group=", strlen("group=")) == 0)
+			return client_usage(c, "--label: 'group' is the label that names the group of these snapshots");
 	hex_random(name, sizeof(name));
 	snprintf(label, sizeof(label), "group=%s", name);
 	rc = client_add_label(c, a, label);

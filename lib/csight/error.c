@@ -61,6 +61,18 @@ int csight_set_version_error(struct csight *c, const char *version)
 	    c->socket, version ? version : "unknown", PACKAGE_VERSION);
 }
 
+static int set_parameter_error(struct csight *c, const char *parameter)
+{
+	if (strcmp(parameter, "why") == 0)
+		return csight_set_error(c, -EINVAL, "the reason has more than 256 bytes, or control characters");
+	if (strcmp(parameter, "labels") == 0)
+		return csight_set_error(
+		    c, -EINVAL,
+		    "a label is NAME=VALUE, at most 32 of letters, digits, '_', '.' and '-', and at "
+		    "most 64 bytes without control characters");
+	return csight_set_error(c, -EINVAL, "csightd rejects the value of '%s'", parameter);
+}
+
 int csight_set_reply_error(struct csight *c, const struct varlink_reply *reply)
 {
 	const char *name = reply->error, *reason = csight_text_or(reply->parameters, "reason", "no reason given");
@@ -72,8 +84,7 @@ int csight_set_reply_error(struct csight *c, const struct varlink_reply *reply)
 		return csight_set_error(
 		    c, -EPERM, "it does not exist, or belongs to another user; only its owner and root have access");
 	if (strcmp(name, VARLINK_INVALID_PARAMETER) == 0)
-		return csight_set_error(c, -EINVAL, "csightd rejects the value of '%s'",
-					csight_text_or(reply->parameters, "parameter", "?"));
+		return set_parameter_error(c, csight_text_or(reply->parameters, "parameter", "?"));
 	if (strcmp(name, VARLINK_METHOD_NOT_FOUND) == 0 || strcmp(name, VARLINK_METHOD_NOT_IMPLEMENTED) == 0 ||
 	    strcmp(name, VARLINK_INTERFACE_NOT_FOUND) == 0)
 		return csight_set_version_error(c, NULL);

@@ -34,7 +34,12 @@ int csight_store_open(int fd, unsigned flags, struct csight_store **ret)
 		return -ENOMEM;
 	}
 	s->fd = fd;
-	rc = flags & ~(unsigned)CSIGHT_SUFFIXES ? -EINVAL : store_open(fd, &s->store);
+	rc = flags & ~(unsigned)CSIGHT_SUFFIXES ? -EINVAL : 0;
+	if (rc == 0) {
+		rc = store_open(fd, &s->store);
+		/* That of no regular file. */
+		rc = rc == -EINVAL ? -EBADMSG : rc;
+	}
 	if (rc == 0 && !(flags & CSIGHT_SUFFIXES))
 		rc = store_merge_clones(s->store);
 	if (rc < 0) {

@@ -216,11 +216,11 @@ static int open_regs(struct file_decode *d)
 	return 0;
 }
 
-static bool is_of_calls(const char *format)
+static bool has_basis(const char *format, enum decode_format_basis basis)
 {
 	for (size_t i = 0; i < ELEMENTS(formats); i++)
 		if (strcmp(formats[i].name, format) == 0)
-			return formats[i].basis == DECODE_FORMAT_FROM_CALLS;
+			return formats[i].basis == basis;
 	return false;
 }
 
@@ -236,8 +236,13 @@ int file_decode_check(struct file_decode *d)
 {
 	bool all = d->n_outputs > 0;
 
-	for (size_t i = 0; i < d->n_outputs; i++)
-		all = all && is_of_calls(d->formats[i]);
+	for (size_t i = 0; i < d->n_outputs; i++) {
+		if (d->n_outputs > 1 && has_basis(d->formats[i], DECODE_FORMAT_FROM_PACKETS))
+			return set_error(d, -EINVAL, "%s cannot be combined with another format", d->formats[i]);
+		all = all && has_basis(d->formats[i], DECODE_FORMAT_FROM_CALLS);
+	}
+	if (json_object_object_get(d->options, "buffer") && strcmp(d->type, "snapshot") != 0)
+		return set_error(d, -EINVAL, "%.700s is no Arm snapshot, whose trace buffers have names", d->name);
 	if (strcmp(d->type, "store") == 0 && !all)
 		return set_error(
 		    d, -EINVAL,

@@ -63,7 +63,10 @@ int file_decode_open(struct file_decode *d, int fd, const char *name);
 /* Makes a snapshot of the daemon the input: its perf.data and snapshot.json, of which d owns the descriptors. */
 int file_decode_open_snapshot(struct file_decode *d, const char *id, int trace, int json);
 
-/* Checks that the formats can be made of the input: of a store only those that are made from calls. -EINVAL. */
+/*
+ * Checks that the formats can be made of the input, of a store only those that are made from calls, together in one
+ * decode, and that the options are for such an input. -EINVAL.
+ */
 int file_decode_check(struct file_decode *d);
 
 /*

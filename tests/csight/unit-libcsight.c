@@ -222,6 +222,14 @@ static void test_long_arguments(void)
 	waitpid(pid, NULL, 0);
 }
 
+static void test_no_store(void)
+{
+	struct csight_store *s = NULL;
+
+	CHECK_EQ(csight_store_open_path("/dev/null", 0, &s), -EBADMSG);
+	CHECK_EQ(csight_store_open_path("/dev/null", ~0u, &s), -EINVAL);
+}
+
 /* A scope may end between a call and the use of its errno. */
 static void test_region_errno(void)
 {
@@ -357,6 +365,7 @@ int main(void)
 	test_progress();
 	test_watch_wait();
 	test_long_arguments();
+	test_no_store();
 	test_region_errno();
 	test_open_file();
 	test_objects();
