@@ -16,10 +16,12 @@ struct chrome_writer {
 	const struct export_walk *walk;
 	struct export_result *result;
 	const struct store_thread *thread;
-	uint64_t pid, start;
-	uint64_t spans; /* so far */
-	char **names;   /* by function: the members of its begin that are always the same; NULL: not made yet */
-	bool some;      /* the file has events already */
+	uint64_t start;
+	uint64_t spans;  /* so far */
+	uint64_t hidden; /* calls of the thread that are too deep */
+	uint32_t pid;
+	char **names; /* by function: the members of its begin that are always the same; NULL: not made yet */
+	bool some;    /* the file has events already */
 };
 
 static void chrome_writer_done(struct chrome_writer *w)
@@ -59,8 +61,8 @@ static void put_event(struct chrome_writer *w, char phase, uint64_t time, const 
 	struct buf *b = &w->out.buf;
 	uint64_t at = time - MIN(time, w->start);
 
-	buf_printf(b, "%s{\"ph\":\"%c\",\"pid\":%ju,\"tid\":%u,\"ts\":%ju.%03u", w->some ? ",\n" : "", phase,
-		   (uintmax_t)w->pid, w->thread->tid, (uintmax_t)(at / 1000), (unsigned)(at % 1000));
+	buf_printf(b, "%s{\"ph\":\"%c\",\"pid\":%u,\"tid\":%u,\"ts\":%ju.%03u", w->some ? ",\n" : "", phase,
+		   (unsigned)w->pid, walk_track(w->thread), (uintmax_t)(at / 1000), (unsigned)(at % 1000));
 	w->some = true;
 	if (!text)
 		b->error = -ENOMEM;
@@ -120,13 +122,19 @@ static void put_begin(struct chrome_writer *w, const struct store_event *e, bool
 
 static void put_end(struct chrome_writer *w, const struct store_event *e, bool cut)
 {
+	uint64_t left_out = walk_left_out(e, &w->hidden);
 	const char *why, *how;
+	char number[24];
 
 	perfetto_reason(e, cut, &why, &how);
-	if (why)
+	if (left_out) {
+		snprintf(number, sizeof(number), "%ju", (uintmax_t)left_out);
+		put_object(w, 'E', e->time, members(NULL, WALK_LEFT_OUT, number));
+	} else if (why) {
 		put_object(w, 'E', e->time, members(NULL, why, how));
-	else
+	} else {
 		put_event(w, 'E', e->time, "{}");
+	}
 }
 
 /* Writes an instant of the thread, with its length in ns if that is not 0. */
@@ -148,6 +156,8 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 	struct chrome_writer *w = user;
 	char text[64];
 
+	if (walk_is_too_deep(e, &w->hidden))
+		return 0;
 	switch (e->type) {
 	case STORE_ENTER:
 		put_begin(w, e, cut);
@@ -167,19 +177,30 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 	return w->out.error;
 }
 
+#define EXACT_MAX (INT64_C(1) << 53)
+
 /* Notes are instants of the thread. Spans may cross calls, which only asynchronous events may. */
 static void put_note(struct chrome_writer *w, const struct store_note *n)
 {
 	json_object *o = json_object_new_object(), *args = json_object_new_object();
 	bool span = n->kind == STORE_NOTE_SPAN || n->kind == STORE_NOTE_OPEN;
+	char label[WALK_NOTE_SIZE], number[24];
 
-	json_add_bytes(o, "name", n->label);
-	json_add_str(o, "cat", span ? "span" : "note");
+	json_add_bytes(o, "name", walk_note_text(n, label));
+	json_add_str(o, "cat", span || n->kind == STORE_NOTE_ENDED ? "span" : "note");
 	if (span)
 		json_add_hex(o, "id", ++w->spans);
 	else
 		json_add_str(o, "s", "t");
-	json_add_i64(args, "value", n->value);
+	/* Readers keep numbers as doubles. */
+	if (n->value > -EXACT_MAX && n->value < EXACT_MAX) {
+		json_add_i64(args, "value", n->value);
+	} else {
+		snprintf(number, sizeof(number), "%jd", (intmax_t)n->value);
+		json_add_str(args, "value", number);
+	}
+	if (span && n->time < w->start)
+		json_add_str(args, "begins", "beyond this file");
 	json_add(o, "args", args);
 	put_object(w, span ? 'b' : 'i', n->time, o);
 	if (n->kind != STORE_NOTE_SPAN)
@@ -217,6 +238,7 @@ static void put_counters(struct chrome_writer *w, const struct store_thread *t)
 
 static int put_thread(struct chrome_writer *w, size_t index)
 {
+	const struct store_process process = store_process_of(w->walk->store, index);
 	const struct walk_sink sink = { on_event, w };
 	const struct store_note *note;
 	char trigger[WALK_TRIGGER_SIZE];
@@ -226,6 +248,11 @@ static int put_thread(struct chrome_writer *w, size_t index)
 	int rc;
 
 	w->thread = store_thread(w->walk->store, index);
+	w->hidden = 0;
+	if (!w->some || process.pid != w->pid) {
+		w->pid = process.pid;
+		put_object(w, 'M', w->start, members("process_name", "name", process.program));
+	}
 	put_object(w, 'M', w->start, members("thread_name", "name", w->thread->name));
 	rc = walk_thread(w->walk, index, &sink);
 	while (rc == 0 && (note = walk_note(w->walk, w->thread, &at)))
@@ -262,7 +289,6 @@ static void put_header(struct chrome_writer *w)
 
 static int chrome_write(const struct store *s, int fd, const struct export_options *o, struct export_result *ret)
 {
-	const char *program = store_meta(s, "program");
 	struct export_walk walk;
 	_cleanup_(chrome_writer_done) struct chrome_writer w = { .out.fd = fd, .walk = &walk, .result = ret };
 	int rc = 0;
@@ -271,18 +297,11 @@ static int chrome_write(const struct store *s, int fd, const struct export_optio
 	w.names = calloc(store_functions(s) + 1, sizeof(*w.names));
 	if (!w.names)
 		return -ENOMEM;
-	w.pid = store_meta_number(s, "pid");
 	w.start = ret->since;
 	put_header(&w);
-	for (size_t i = 0; rc == 0 && i < store_threads(s); i++) {
-		if (!walk_wants(&walk, store_thread(s, i)))
-			continue;
-		if (!w.some) {
-			w.thread = store_thread(s, i);
-			put_object(&w, 'M', w.start, members("process_name", "name", program ? program : ""));
-		}
-		rc = put_thread(&w, i);
-	}
+	for (size_t i = 0; rc == 0 && i < store_threads(s); i++)
+		if (walk_wants(&walk, store_thread(s, i)))
+			rc = put_thread(&w, i);
 	if (rc == 0 && walk.tid < 0 && w.thread)
 		put_counters(&w, NULL);
 	buf_printf(&w.out.buf, "]}\n");

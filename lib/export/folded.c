@@ -36,14 +36,14 @@ static void put_stack(struct buf *b, const struct store *s, const struct stacks 
 	}
 }
 
-static int write_thread(struct out *out, const struct store *s, const struct store_thread *t,
-			const struct stacks *stacks)
+static int write_thread(struct out *out, const struct store *s, size_t thread, const struct stacks *stacks)
 {
 	_cleanup_(buf_done) struct buf head = { 0 };
-	const char *program = store_meta(s, "program");
+	const struct store_process process = store_process_of(s, thread);
+	const struct store_thread *t = store_thread(s, thread);
 
-	put_frame(&head, program ? program : "");
-	buf_printf(&head, "-%ju;", (uintmax_t)store_meta_number(s, "pid"));
+	put_frame(&head, process.program);
+	buf_printf(&head, "-%u;", (unsigned)process.pid);
 	put_frame(&head, t->name);
 	buf_printf(&head, "-%u", t->tid);
 	if (buf_error(&head))
@@ -74,7 +74,7 @@ static int folded_write(const struct store *s, int fd, const struct export_optio
 			continue;
 		rc = stacks_fold(&stacks, &walk, i, STACKS_DEPTH_MAX);
 		if (rc == 0)
-			rc = write_thread(&out, s, store_thread(s, i), &stacks);
+			rc = write_thread(&out, s, i, &stacks);
 		ret->slices += stacks.slices;
 		ret->gaps += stacks.n_gaps;
 	}

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/array.h"
+#include "lib/base/escape.h"
 #include "lib/export/out.h"
 #include "lib/export/perfetto.h"
 #include "lib/export/protobuf.h"
@@ -36,7 +37,7 @@ enum {
 	OBJECT_THREAD = 2,
 
 	BLOB_PERFETTO = 3,
-	BLOB_MAX = 32767,
+	BLOB_MAX = 4094 * 8, /* a record has 4095 words */
 
 	/* Strings have 15-bit numbers. Those of functions are reused; the last ones are this file's own strings. */
 	STRINGS = 32000,
@@ -67,7 +68,10 @@ struct fxt_writer {
 	struct fxt_frame *frames;
 	size_t depth, cap_frames;
 	const struct store_thread *thread;
-	uint64_t spans; /* so far */
+	uint64_t spans;   /* so far */
+	uint64_t hidden;  /* calls of the thread that are too deep */
+	bool has_process; /* one is written; pid: the last one */
+	uint32_t pid;
 };
 
 static void put_padded(struct buf *b, const void *bytes, size_t size)
@@ -131,7 +135,7 @@ struct fxt_event {
  */
 static void put_event(struct fxt_writer *w, const struct fxt_event *e, const struct fxt_argument *list, size_t n)
 {
-	struct fxt_argument present[3];
+	struct fxt_argument present[4];
 	bool more = e->type != EVENT_INSTANT && e->type != EVENT_BEGIN && e->type != EVENT_END;
 	uint64_t size = 2 + more, k = 0;
 	_cleanup_buf_ struct buf arguments = { 0 };
@@ -162,12 +166,10 @@ static void put_event(struct fxt_writer *w, const struct fxt_event *e, const str
 
 static void write_begin(struct fxt_writer *w, struct fxt_frame *f)
 {
-	uint64_t name = string_number(w, f->function);
-
 	if (f->begun)
 		return;
-	put_event(w, &(struct fxt_event){ EVENT_BEGIN, name, f->enter, 0 }, &(struct fxt_argument){ f->why, f->how },
-		  1);
+	put_event(w, &(struct fxt_event){ EVENT_BEGIN, string_number(w, f->function), f->enter, 0 },
+		  &(struct fxt_argument){ f->why, f->how }, 1);
 	f->begun = true;
 }
 
@@ -200,21 +202,34 @@ static int write_enter(struct fxt_writer *w, const struct store_event *e, bool c
 
 static void write_leave(struct fxt_writer *w, const struct store_event *e, bool cut)
 {
-	const struct fxt_frame *f = &w->frames[--w->depth];
-	struct fxt_argument list[3] = { { f->why, f->how } };
+	struct fxt_frame *f = &w->frames[--w->depth];
+	struct fxt_argument list[4] = { { f->why, f->how } };
+	uint64_t left_out = walk_left_out(e, &w->hidden);
 	bool trigger = walk_is_trigger(w->walk, w->thread, &e->frame, e->depth);
-	uint64_t name = string_number(w, f->function);
+	char condition[WALK_TRIGGER_SIZE], number[24];
+	uint64_t name;
 
 	perfetto_reason(e, cut, &list[1].name, &list[1].text);
 	if (trigger)
-		list[2] = (struct fxt_argument){ "trigger", w->walk->trigger.condition };
-	/* A call that is written as one record has ended for readers when another record has the time of its end. */
+		list[2] = (struct fxt_argument){ "trigger", escape_text(w->walk->trigger.condition, condition,
+									sizeof(condition)) };
+	snprintf(number, sizeof(number), "%ju", (uintmax_t)left_out);
+	if (left_out)
+		list[3] = (struct fxt_argument){ WALK_LEFT_OUT, number };
+	/*
+	 * A call that is written as one record has ended for readers when another record has the time of its end, but
+	 * one of no length has not ended for another one of no length.
+	 */
 	if (f->enter == e->time && w->depth)
 		write_begin(w, &w->frames[w->depth - 1]);
+	if (f->enter == e->time)
+		write_begin(w, f);
+	/* The number of a name may be used for another one when that is written. */
+	name = string_number(w, f->function);
 	if (f->begun)
-		put_event(w, &(struct fxt_event){ EVENT_END, name, e->time, 0 }, &list[1], 2);
+		put_event(w, &(struct fxt_event){ EVENT_END, name, e->time, 0 }, &list[1], 3);
 	else
-		put_event(w, &(struct fxt_event){ EVENT_COMPLETE, name, f->enter, e->time }, list, 3);
+		put_event(w, &(struct fxt_event){ EVENT_COMPLETE, name, f->enter, e->time }, list, 4);
 }
 
 static int on_event(void *user, const struct store_event *e, bool cut)
@@ -222,6 +237,8 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 	struct fxt_writer *w = user;
 	char text[64], length[24];
 
+	if (walk_is_too_deep(e, &w->hidden))
+		return 0;
 	switch (e->type) {
 	case STORE_ENTER:
 		return write_enter(w, e, cut);
@@ -271,14 +288,12 @@ static void put_blob(struct fxt_writer *w, const struct buf *bytes)
 static void write_header(struct fxt_writer *w, const struct store *s)
 {
 	_cleanup_buf_ struct buf description = { .limit = BLOB_MAX };
-	const char *program = store_meta(s, "program");
 
 	buf_u64(&w->out.buf, FXT_MAGIC);
 	/* Times are ns. */
 	buf_u64(&w->out.buf, RECORD_INIT | 2 << 4);
 	buf_u64(&w->out.buf, 1000000000);
 	put_own_string(w, STRING_CATEGORY, "csight");
-	put_object(w, OBJECT_PROCESS, store_meta_number(s, "pid"), program ? program : "", 0);
 	perfetto_description(s, w->result, &description);
 	if (!buf_error(&description))
 		put_blob(w, &description);
@@ -289,13 +304,13 @@ static void put_note(struct fxt_writer *w, const struct store_note *n)
 {
 	bool span = n->kind == STORE_NOTE_SPAN || n->kind == STORE_NOTE_OPEN;
 	struct fxt_argument value = { "value", NULL };
-	char text[24];
+	char text[24], label[WALK_NOTE_SIZE];
 
 	snprintf(text, sizeof(text), "%jd", (intmax_t)n->value);
 	value.text = text;
 	put_event(w,
 		  &(struct fxt_event){ span ? EVENT_ASYNC_BEGIN : EVENT_INSTANT,
-				       put_own_string(w, STRING_TEXT, n->label), n->time, ++w->spans },
+				       put_own_string(w, STRING_TEXT, walk_note_text(n, label)), n->time, ++w->spans },
 		  &value, 1);
 	if (n->kind == STORE_NOTE_SPAN)
 		put_event(w, &(struct fxt_event){ EVENT_ASYNC_END, STRING_TEXT, n->until, w->spans }, NULL, 0);
@@ -331,7 +346,7 @@ static void put_counters(struct fxt_writer *w, const struct store_thread *t)
 static int put_thread(struct fxt_writer *w, size_t index)
 {
 	const struct store_thread *t = store_thread(w->walk->store, index);
-	uint64_t pid = store_meta_number(w->walk->store, "pid");
+	const struct store_process process = store_process_of(w->walk->store, index);
 	const struct walk_sink sink = { on_event, w };
 	const char *ending = walk_ending(w->walk, t);
 	char trigger[WALK_TRIGGER_SIZE];
@@ -341,9 +356,14 @@ static int put_thread(struct fxt_writer *w, size_t index)
 	int rc;
 
 	w->thread = t;
-	put_object(w, OBJECT_THREAD, t->tid, t->name, pid);
+	w->hidden = 0;
+	if (!w->has_process || process.pid != w->pid)
+		put_object(w, OBJECT_PROCESS, process.pid, process.program, 0);
+	w->has_process = true;
+	w->pid = process.pid;
+	put_object(w, OBJECT_THREAD, t->tid, t->name, process.pid);
 	buf_u64(&w->out.buf, RECORD_THREAD | 3 << 4 | 1 << 16);
-	buf_u64(&w->out.buf, pid);
+	buf_u64(&w->out.buf, process.pid);
 	buf_u64(&w->out.buf, t->tid);
 	rc = walk_thread(w->walk, index, &sink);
 	while (rc == 0 && (note = walk_note(w->walk, t, &at)))

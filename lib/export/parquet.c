@@ -49,14 +49,15 @@ static const char *known(const char *text)
 	return text ? text : "";
 }
 
+/* p: the process of a call, or that of all threads. */
 static void put_origin(struct parquet_file *f, const struct store *s, const struct export_options *o,
-		       const struct store_function *function)
+		       const struct store_process *p, const struct store_function *function)
 {
 	parquet_text(f, known(o->host));
 	parquet_text(f, known(store_meta(s, "id")));
 	parquet_number(f, store_meta_number(s, "realtime"));
-	parquet_text(f, known(store_meta(s, "program")));
-	parquet_number(f, store_meta_number(s, "pid"));
+	parquet_text(f, p->program);
+	parquet_number(f, p->pid);
 	parquet_text(f, function->name);
 	parquet_text(f, function->image);
 	parquet_text(f, function->build_id);
@@ -66,8 +67,9 @@ static void put_call(struct parquet_file *f, const struct store *s, const struct
 		     const struct store_found_call *c)
 {
 	const struct store_thread *thread = store_thread(s, c->thread);
+	const struct store_process process = store_process_of(s, c->thread);
 
-	put_origin(f, s, o, store_function(s, c->frame.function));
+	put_origin(f, s, o, &process, store_function(s, c->frame.function));
 	parquet_number(f, thread->tid);
 	parquet_text(f, thread->name);
 	parquet_text(f, c->caller != STORE_NO_CALLER ? store_function(s, c->caller)->name : "");
@@ -115,6 +117,7 @@ static int calls_write(const struct store *s, int fd, const struct export_option
 
 static int functions_write(const struct store *s, int fd, const struct export_options *o, struct export_result *ret)
 {
+	const struct store_process process = store_process_of(s, SIZE_MAX);
 	struct parquet_file f;
 	struct export_walk walk;
 	int rc;
@@ -126,7 +129,7 @@ static int functions_write(const struct store *s, int fd, const struct export_op
 
 		if (!function->calls)
 			continue;
-		put_origin(&f, s, o, function);
+		put_origin(&f, s, o, &process, function);
 		parquet_number(&f, function->calls);
 		parquet_number(&f, function->whole);
 		parquet_number(&f, function->total_ns);

@@ -85,7 +85,7 @@ enum {
 	ATTRIBUTE_STRING = FIELD(3, WIRE_BYTES),
 };
 
-enum { PROCESS_TRACK = 1, FIRST_THREAD_TRACK = 2, LANES = 32 };
+enum { FIRST_THREAD_TRACK = 1, LANES = 32 };
 
 struct perfetto_writer {
 	struct out out;
@@ -100,7 +100,10 @@ struct perfetto_writer {
 	bool has_mark; /* the trigger is still to be written in this thread */
 	uint64_t mark_time;
 	char mark[WALK_TRIGGER_SIZE];
-	uint64_t others; /* tracks of spans and counters so far */
+	uint64_t others;    /* tracks of processes, spans and counters so far */
+	uint64_t processes; /* the track of the first process; 0: none is written yet */
+	uint32_t pid;       /* of the last one */
+	uint64_t hidden;    /* calls of the thread that are too deep */
 };
 
 /* Begins an empty message of this level; message_end() adds it to the message above. */
@@ -159,7 +162,7 @@ static void write_attributes(struct perfetto_writer *w, const struct store *s)
 	put_attribute(w, "csight_gaps_recorded", NULL, gaps);
 	put_attribute(w, "csight_unexplained", NULL, unexplained);
 	put_attribute(w, "csight_quality_percent", NULL, store_quality(s, SIZE_MAX) / 100);
-	put_attribute(w, "csight_time_bound_ns", NULL, bound);
+	put_attribute(w, "csight_time_bound_ns", bound == UINT64_MAX ? "unknown" : NULL, bound);
 	if (store_meta(s, "ended"))
 		put_attribute(w, "csight_ended", store_meta(s, "ended"), 0);
 	if (store_meta(s, "trigger"))
@@ -170,13 +173,26 @@ static void write_attributes(struct perfetto_writer *w, const struct store *s)
 	end_packet(w);
 }
 
-static void write_process(struct perfetto_writer *w, const struct store *s)
+/* Returns the number of a new track that is not a thread's. */
+static uint64_t new_track(struct perfetto_writer *w)
 {
-	const char *name = store_meta(s, "program");
+	return FIRST_THREAD_TRACK + store_threads(w->walk->store) + w->others++;
+}
 
-	put_number(message_begin(w, 2), PROCESS_PID, store_meta_number(s, "pid"));
-	put_text(&w->parts[2], PROCESS_NAME, name ? name : "");
-	put_number(message_begin(w, 1), TRACK_UUID, PROCESS_TRACK);
+/* Writes the process of a thread, unless it was that of the last thread, too. */
+static void write_process(struct perfetto_writer *w, size_t thread)
+{
+	const struct store_process p = store_process_of(w->walk->store, thread);
+	uint64_t track;
+
+	if (w->processes && p.pid == w->pid)
+		return;
+	track = new_track(w);
+	w->processes = w->processes ? w->processes : track;
+	w->pid = p.pid;
+	put_number(message_begin(w, 2), PROCESS_PID, p.pid);
+	put_text(&w->parts[2], PROCESS_NAME, p.program);
+	put_number(message_begin(w, 1), TRACK_UUID, track);
 	message_end(w, &w->parts[1], TRACK_PROCESS, 2);
 	message_begin(w, 0);
 	message_end(w, &w->parts[0], PACKET_TRACK, 1);
@@ -200,10 +216,12 @@ static void begin_thread(struct perfetto_writer *w, const struct store *s, size_
 
 	w->sequence = 1 + index;
 	w->time = time;
+	w->hidden = 0;
 	memset(w->interned, 0, w->interned_size);
 
-	put_number(message_begin(w, 2), THREAD_PID, store_meta_number(s, "pid"));
-	put_number(&w->parts[2], THREAD_TID, t->tid);
+	write_process(w, index);
+	put_number(message_begin(w, 2), THREAD_PID, w->pid);
+	put_number(&w->parts[2], THREAD_TID, walk_track(t));
 	put_text(&w->parts[2], THREAD_NAME, t->name);
 	put_number(message_begin(w, 1), TRACK_UUID, track);
 	message_end(w, &w->parts[1], TRACK_THREAD, 2);
@@ -364,6 +382,7 @@ static bool is_trigger(const struct perfetto_writer *w, const struct store_event
 
 static void write_event(struct perfetto_writer *w, const struct store_event *e, bool cut)
 {
+	uint64_t left_out = walk_left_out(e, &w->hidden);
 	char instant[64];
 	const char *text;
 	size_t name = 0;
@@ -388,6 +407,8 @@ static void write_event(struct perfetto_writer *w, const struct store_event *e, 
 		put_number(&w->parts[1], EVENT_SOURCE, name + 1);
 	if (!is_plain(e, cut))
 		put_annotations(w, e, cut);
+	if (left_out)
+		put_annotation(w, WALK_LEFT_OUT, NULL, left_out);
 	if (is_trigger(w, e))
 		put_annotation(w, "trigger", w->walk->trigger.condition, 0);
 	message_end(w, &w->parts[0], PACKET_TRACK_EVENT, 1);
@@ -460,11 +481,15 @@ static void write_mark(struct perfetto_writer *w, uint64_t time)
 static int on_event(void *user, const struct store_event *e, bool cut)
 {
 	struct perfetto_writer *w = user;
+	bool deepest = e->depth == WALK_LEVELS_MAX - 1;
 
+	if (walk_is_too_deep(e, &w->hidden))
+		return 0;
 	write_mark(w, e->time);
 	w->result->slices += e->type == STORE_ENTER;
 	w->result->gaps += e->type == STORE_GAP;
-	if (is_plain(e, cut) && !is_trigger(w, e) && (e->type == STORE_LEAVE || is_interned(w, e->frame.function)))
+	if (is_plain(e, cut) && !deepest && !is_trigger(w, e) &&
+	    (e->type == STORE_LEAVE || is_interned(w, e->frame.function)))
 		write_plain(w, e);
 	else
 		write_event(w, e, cut);
@@ -475,13 +500,15 @@ static int on_event(void *user, const struct store_event *e, bool cut)
 static void put_note(struct perfetto_writer *w, unsigned type, uint64_t track, uint64_t time,
 		     const struct store_note *n)
 {
+	char text[WALK_NOTE_SIZE];
+
 	put_number(message_begin(w, 0), PACKET_TIMESTAMP, time);
 	put_number(&w->parts[0], PACKET_CLOCK, CLOCK_ID_MONOTONIC);
 	put_number(&w->parts[0], PACKET_SEQUENCE, w->sequence + store_threads(w->walk->store));
 	put_number(message_begin(w, 1), EVENT_TYPE, type);
 	put_number(&w->parts[1], EVENT_TRACK, track);
 	if (type != TYPE_END) {
-		put_text(&w->parts[1], EVENT_TEXT, n->label);
+		put_text(&w->parts[1], EVENT_TEXT, walk_note_text(n, text));
 		put_text(message_begin(w, 2), ANNOTATION_NAME, "value");
 		put_number(&w->parts[2], ANNOTATION_INT, (uint64_t)n->value);
 		message_end(w, &w->parts[1], EVENT_ANNOTATION, 2);
@@ -493,7 +520,7 @@ static void put_note(struct perfetto_writer *w, unsigned type, uint64_t track, u
 /* Adds a track beneath that of a thread or of the process; returns its number. */
 static uint64_t add_track(struct perfetto_writer *w, const char *name, uint64_t parent, bool counter)
 {
-	uint64_t uuid = FIRST_THREAD_TRACK + store_threads(w->walk->store) + w->others++;
+	uint64_t uuid = new_track(w);
 
 	put_number(message_begin(w, 1), TRACK_UUID, uuid);
 	put_text(&w->parts[1], TRACK_NAME, name);
@@ -507,10 +534,13 @@ static uint64_t add_track(struct perfetto_writer *w, const char *name, uint64_t 
 	return uuid;
 }
 
-/* Notes are on the track of the thread; spans, which may cross calls, on tracks beneath it, each without overlaps. */
+/*
+ * Notes are on the track of the thread; spans, which may cross calls, on tracks beneath it, each without overlaps.
+ * Where there are very many, each has a track of its own.
+ */
 static void write_notes(struct perfetto_writer *w, size_t thread)
 {
-	uint64_t track = FIRST_THREAD_TRACK + thread, lanes[LANES], until[LANES];
+	uint64_t track = FIRST_THREAD_TRACK + thread, lanes[LANES + 1], until[LANES + 1];
 	const struct store_note *n;
 	size_t at = 0, n_lanes = 0;
 
@@ -523,9 +553,9 @@ static void write_notes(struct perfetto_writer *w, size_t thread)
 		}
 		while (lane < n_lanes && until[lane] > n->time)
 			lane++;
-		if (lane == n_lanes && n_lanes < LANES)
-			lanes[n_lanes++] = add_track(w, "spans", track, false);
-		lane = MIN(lane, (size_t)LANES - 1);
+		if (lane == n_lanes)
+			lanes[lane] = add_track(w, "spans", track, false);
+		n_lanes = MIN(MAX(n_lanes, lane + 1), (size_t)LANES);
 		until[lane] = n->kind == STORE_NOTE_OPEN ? UINT64_MAX : n->until;
 		put_note(w, TYPE_BEGIN, lanes[lane], n->time, n);
 		if (n->kind == STORE_NOTE_SPAN)
@@ -606,7 +636,6 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 	if (!w.interned)
 		return -ENOMEM;
 	write_attributes(&w, s);
-	write_process(&w, s);
 	for (size_t i = 0; rc == 0 && i < store_threads(s); i++) {
 		const struct store_thread *t = store_thread(s, i);
 
@@ -622,8 +651,9 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 		if (walk_ending(&walk, t))
 			write_instant(&w, OWN_ENDING, walk_ending(&walk, t), 0);
 	}
+	write_process(&w, 0);
 	if (rc == 0 && walk.tid < 0)
-		write_counters(&w, NULL, PROCESS_TRACK);
+		write_counters(&w, NULL, w.processes);
 	return rc < 0 ? rc : out_finish(&w.out);
 }
 

@@ -99,6 +99,22 @@ const struct store_note *walk_sample(const struct export_walk *w, const struct s
 	return NULL;
 }
 
+uint32_t walk_track(const struct store_thread *t)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "cpu %u", t->tid);
+	return strcmp(t->name, name) == 0 ? (UINT32_C(1) << 30) + t->tid : t->tid;
+}
+
+const char *walk_note_text(const struct store_note *n, char ret[WALK_NOTE_SIZE])
+{
+	if (n->kind != STORE_NOTE_ENDED)
+		return n->label;
+	snprintf(ret, WALK_NOTE_SIZE, "end of a span: %s", n->label);
+	return ret;
+}
+
 size_t walk_counter(struct walk_counters *c, const char *label, bool *ret_new)
 {
 	size_t i = 0;

@@ -67,6 +67,40 @@ struct walk_counters {
  */
 size_t walk_counter(struct walk_counters *c, const char *label, bool *ret_new);
 
+/*
+ * Perfetto keeps so many levels of calls, and ends a caller for each call that is deeper and ends. Writers leave these
+ * out: walk_is_too_deep() is true for their events, and counts their begins in *hidden, which begins as 0 in each
+ * thread. walk_left_out() returns, at the end of a call, how many within it were left out.
+ */
+enum { WALK_LEVELS_MAX = 512 };
+#define WALK_LEFT_OUT "deeper calls left out"
+
+static inline bool walk_is_too_deep(const struct store_event *e, uint64_t *hidden)
+{
+	bool deep = (e->type == STORE_ENTER || e->type == STORE_LEAVE) && e->depth >= WALK_LEVELS_MAX;
+
+	*hidden += deep && e->type == STORE_ENTER;
+	return deep;
+}
+
+static inline uint64_t walk_left_out(const struct store_event *e, uint64_t *hidden)
+{
+	uint64_t n = e->type == STORE_LEAVE && e->depth == WALK_LEVELS_MAX - 1 ? *hidden : 0;
+
+	*hidden -= n;
+	return n;
+}
+
+/*
+ * Returns the number of a thread for viewers, in which 0 is not a thread of the process. Traces of CPUs, "cpu N", have
+ * numbers that no thread has.
+ */
+uint32_t walk_track(const struct store_thread *t);
+
+/* Returns the text of a note: its label, or that of a span without a known beginning, into ret. */
+enum { WALK_NOTE_SIZE = 1200 };
+const char *walk_note_text(const struct store_note *n, char ret[WALK_NOTE_SIZE]);
+
 /* True if a frame of a thread is the call that triggered the snapshot. */
 static inline bool walk_is_trigger(const struct export_walk *w, const struct store_thread *t,
 				   const struct store_frame *f, uint32_t depth)

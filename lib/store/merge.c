@@ -40,10 +40,15 @@ static int put_thread(const struct store_rewriter *to, const struct store *s, si
 	return rc < 0 ? rc : store_thread_end(to->writer, thread, &counts);
 }
 
-static int put_store(const struct store_rewriter *to, const struct store *s)
+/* *n_threads: those of the stores before. */
+static int put_store(const struct store_rewriter *to, const struct store *s, uint32_t *n_threads)
 {
+	struct store_process process = store_process_of(s, 0);
 	int rc = 0;
 
+	process.first_thread = *n_threads;
+	*n_threads += (uint32_t)s->n_threads;
+	store_set_process(to->writer, &process);
 	for (size_t i = 0; rc == 0 && i < s->n_notes; i++)
 		rc = store_put_note(to->writer, &s->notes[i]);
 	for (size_t i = 0; rc == 0 && i < s->n_threads; i++)
@@ -87,6 +92,7 @@ int store_merge(struct store *const *from, size_t n, const char *name, int to)
 	/* The writer recognizes functions by their addresses, so all rewriters live until it ends. */
 	_cleanup_free_ struct store_rewriter *parts = calloc(n + 1, sizeof(*parts));
 	struct store_meta meta;
+	uint32_t n_threads = 0;
 	int rc = parts ? make_meta(from, n, &meta) : -ENOMEM;
 
 	if (rc < 0)
@@ -96,7 +102,7 @@ int store_merge(struct store *const *from, size_t n, const char *name, int to)
 	for (size_t i = 1; rc == 0 && i < n; i++)
 		rc = store_rewriter_share(&parts[i], from[i], parts[0].writer);
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		rc = put_store(&parts[i], from[i]);
+		rc = put_store(&parts[i], from[i], &n_threads);
 	if (rc == 0)
 		rc = store_finish(parts[0].writer);
 	for (size_t i = n; i-- > 0;) {

@@ -125,8 +125,10 @@ int store_physical(const struct store *s, int to)
 		rc = store_put_note(p.to.writer, &s->notes[i]);
 	for (size_t i = 0; rc == 0 && i < s->n_threads; i++)
 		rc = put_thread(&p, i);
-	if (rc == 0)
+	if (rc == 0) {
+		store_rewriter_put_processes(&p.to, s);
 		rc = store_rewriter_put_endings(&p.to, s);
+	}
 	if (rc == 0)
 		rc = store_finish(p.to.writer);
 	return rc == -EINVAL ? -EBADMSG : rc;

@@ -598,6 +598,44 @@ int store_endings(const struct store *s, int (*ending)(void *user, const char *t
 	return rc;
 }
 
+int store_processes(const struct store *s, int (*process)(void *user, const struct store_process *p), void *user)
+{
+	struct reader pids = reader_of(s->meta, s->meta_size), threads = pids, programs = pids;
+	const char *pid, *thread, *program;
+	int rc = 0;
+
+	while (rc == 0 && (pid = next_meta(&pids, "process")) && (thread = next_meta(&threads, "process_thread")) &&
+	       (program = next_meta(&programs, "process_program")))
+		rc = process(user, &(struct store_process){ (uint32_t)strtoul(pid, NULL, 10),
+							    (uint32_t)strtoul(thread, NULL, 10), program });
+	return rc;
+}
+
+struct process_search {
+	size_t thread;
+	struct store_process found;
+};
+
+static int is_process_of(void *user, const struct store_process *p)
+{
+	struct process_search *search = user;
+
+	if (search->thread == SIZE_MAX)
+		search->found.pid = 0;
+	else if (p->first_thread <= search->thread)
+		search->found = *p;
+	return 0;
+}
+
+struct store_process store_process_of(const struct store *s, size_t thread)
+{
+	const char *program = store_meta(s, "program");
+	struct process_search search = { thread, { (uint32_t)store_meta_number(s, "pid"), 0, program ? program : "" } };
+
+	store_processes(s, is_process_of, &search);
+	return search.found;
+}
+
 struct store_meta store_meta_all(const struct store *s)
 {
 	struct store_trigger trigger;

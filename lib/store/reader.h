@@ -115,4 +115,7 @@ int store_rewriter_put(const struct store_rewriter *r, uint32_t thread, enum cal
 /* Records how the processes of a store ended. Returns 0. */
 int store_rewriter_put_endings(const struct store_rewriter *r, const struct store *s);
 
+/* Records the processes of a store, whose threads are written in their order. */
+void store_rewriter_put_processes(const struct store_rewriter *r, const struct store *s);
+
 #endif

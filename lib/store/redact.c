@@ -111,6 +111,22 @@ static int put_ending(void *user, const char *text, uint32_t tid)
 	return 0;
 }
 
+static int put_process(void *user, const struct store_process *p)
+{
+	struct redaction *r = user;
+	char pid[16], thread[16];
+
+	snprintf(pid, sizeof(pid), "%u", (unsigned)p->pid);
+	snprintf(thread, sizeof(thread), "%u", (unsigned)p->first_thread);
+	put_text(&r->meta, "process");
+	put_text(&r->meta, pid);
+	put_text(&r->meta, "process_thread");
+	put_text(&r->meta, thread);
+	put_text(&r->meta, "process_program");
+	put_text(&r->meta, "program");
+	return 0;
+}
+
 /* Keeps what has neither names nor paths. */
 static int make_meta(struct redaction *r)
 {
@@ -126,6 +142,7 @@ static int make_meta(struct redaction *r)
 		put_text(&r->meta, kept[i]);
 		put_text(&r->meta, strcmp(kept[i], "program") == 0 ? "program" : base_name(value));
 	}
+	store_processes(r->from, put_process, r);
 	rc = store_endings(r->from, put_ending, r);
 	return rc < 0 ? rc : buf_error(&r->meta);
 }

@@ -61,6 +61,17 @@ int store_rewriter_put_endings(const struct store_rewriter *r, const struct stor
 	return store_endings(s, put_ending, r->writer);
 }
 
+static int put_process(void *user, const struct store_process *p)
+{
+	store_set_process(user, p);
+	return 0;
+}
+
+void store_rewriter_put_processes(const struct store_rewriter *r, const struct store *s)
+{
+	store_processes(s, put_process, r->writer);
+}
+
 int store_rewriter_put(const struct store_rewriter *r, uint32_t thread, enum call_event_type type,
 		       const struct store_event *at, const struct store_frame *f)
 {

@@ -66,6 +66,15 @@ bool store_thread_is_cut(const struct store_writer *w, uint32_t thread);
 /* Records how the process ended, and in which thread (0: unknown): META "ended", "ended_thread". */
 void store_set_ending(struct store_writer *w, const char *text, uint32_t tid);
 
+/* A process of a group, whose threads are the first one and those that follow it, up to those of the next process. */
+struct store_process {
+	uint32_t pid, first_thread;
+	const char *program;
+};
+
+/* Records a process: META "process", "process_thread", "process_program". In order of their threads. */
+void store_set_process(struct store_writer *w, const struct store_process *p);
+
 /*
  * What a program wrote about itself (lib/notes/notes.h), where the label may be any text; and samples of counters: the
  * events that a thread has caused since the first one, or a value that belongs to no thread, with tid 0.
@@ -145,10 +154,7 @@ static inline void store_closep(struct store **s)
 	store_close(*s);
 }
 
-/*
- * Returns a value of META, or NULL. Keys: pid, program, source, id, clock, realtime, monotonic, ended, ended_thread,
- * trigger, trigger_function, trigger_thread, trigger_time, trigger_value.
- */
+/* Returns a value of META, or NULL; csight-formats(5) lists the keys. */
 const char *store_meta(const struct store *s, const char *key);
 uint64_t store_meta_number(const struct store *s, const char *key);
 
@@ -157,6 +163,12 @@ uint64_t store_meta_number(const struct store *s, const char *key);
  * ended. Returns 0, or the first other result of the callback.
  */
 int store_endings(const struct store *s, int (*ending)(void *user, const char *text, uint32_t tid), void *user);
+
+/* Passes the processes of a group, likewise; none of any other store. */
+int store_processes(const struct store *s, int (*process)(void *user, const struct store_process *p), void *user);
+
+/* Returns the process of a thread, by its index. SIZE_MAX: that of all threads, whose pid is 0 if there are several. */
+struct store_process store_process_of(const struct store *s, size_t thread);
 
 /* Sets *ret to the trigger that took the snapshot; its texts are the store's. Returns false if there was none. */
 bool store_trigger(const struct store *s, struct store_trigger *ret);

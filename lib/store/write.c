@@ -46,6 +46,13 @@ void store_set_ending(struct store_writer *w, const char *text, uint32_t tid)
 		add_meta_number(w, "ended_thread", tid);
 }
 
+void store_set_process(struct store_writer *w, const struct store_process *p)
+{
+	add_meta_number(w, "process", p->pid);
+	add_meta_number(w, "process_thread", p->first_thread);
+	add_meta(w, "process_program", p->program);
+}
+
 int store_create(int fd, const struct store_meta *meta, struct store_writer **ret)
 {
 	_cleanup_(store_writer_freep) struct store_writer *w = calloc(1, sizeof(*w));

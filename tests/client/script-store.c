@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A store of the events that are written on standard input, one a line, so that a test plants what a report is about.
- * usage: script-store >STORE
+ * usage: script-store [PID [CONDITION FUNCTION TIME]] >STORE, where the last ones are of a trigger
  *
  *	thread NAME               events of another thread follow
+ *	cpu N                     the same, of all threads of a CPU
  *	bound NS|unknown          the error of the times that follow; 0 at the beginning
  *	run N                     N instructions, which take N ns
  *	segment [again]
@@ -15,12 +16,14 @@
  *	system NAME               the function is a system call, of that name, or the wait "waiting"
  *	uncertain NAME            where calls of this inlined function begin is a guess
  *	ended TEXT                how the process ended
+ *	note KIND TIME UNTIL VALUE LABEL   of the thread
  *
  * KIND and HOW are the texts of lib/calls/kind-names.c. Functions with one name and different addresses are one of a
  * file that was loaded again.
  */
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +44,7 @@ struct function {
 static struct function functions[FUNCTIONS];
 static unsigned n_functions;
 static struct store_writer *writer;
-static uint32_t thread;
+static uint32_t thread, tid, next_tid = 100;
 static uint64_t now = 1000, instructions, bound;
 
 _Noreturn static void refuse(const char *line)
@@ -126,16 +129,32 @@ static void end_thread(void)
 		refuse("calls are open at the end of the thread");
 }
 
-static void begin_thread(const char *name)
+static void begin_thread(const char *name, uint32_t number)
 {
-	static uint32_t tid = 100;
+	static bool others;
 
-	if (tid > 100)
+	if (others)
 		end_thread();
-	if (store_thread_add(writer, tid++, name, &thread) < 0)
+	others = true;
+	tid = number;
+	if (store_thread_add(writer, tid, name, &thread) < 0)
 		refuse("no memory");
 	now = 1000;
 	instructions = 0;
+}
+
+static void note(const char *kind, const char *text)
+{
+	struct store_note n = { .tid = tid };
+	char label[80] = "";
+
+	while (strcmp(kind, store_note_kind_str(n.kind)) != 0)
+		if (++n.kind == STORE_NOTE_KINDS)
+			refuse(kind);
+	n.label = label;
+	if (sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNd64 " %79s", &n.time, &n.until, &n.value, label) != 4 ||
+	    store_put_note(writer, &n) < 0)
+		refuse(text);
 }
 
 static void act(const char *verb, const char *word, const char *rest)
@@ -143,7 +162,14 @@ static void act(const char *verb, const char *word, const char *rest)
 	bool inlined = strcmp(rest, "inlined") == 0 || strcmp(rest, "resumed") == 0;
 
 	if (strcmp(verb, "thread") == 0) {
-		begin_thread(word);
+		begin_thread(word, next_tid++);
+	} else if (strcmp(verb, "cpu") == 0) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "cpu %.8s", word);
+		begin_thread(name, (uint32_t)strtoul(word, NULL, 10));
+	} else if (strcmp(verb, "note") == 0) {
+		note(word, rest);
 	} else if (strcmp(verb, "bound") == 0) {
 		bound = strcmp(word, "unknown") == 0 ? UINT64_MAX : strtoull(word, NULL, 10);
 	} else if (strcmp(verb, "run") == 0) {
@@ -172,14 +198,20 @@ static void act(const char *verb, const char *word, const char *rest)
 	}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	const struct store_meta meta = { .pid = 100, .program = "app", .source = "perf.data", .clock = "monotonic" };
+	struct store_meta meta = { .pid = 100, .program = "app", .source = "perf.data", .clock = "monotonic" };
 	char line[1400];
 
+	if (argc > 1)
+		meta.pid = next_tid = (uint32_t)strtoul(argv[1], NULL, 10);
+	if (argc > 4)
+		meta.trigger = (struct store_trigger){
+			.condition = argv[2], .function = argv[3], .tid = meta.pid, .time = strtoull(argv[4], NULL, 10)
+		};
 	if (store_create(STDOUT_FILENO, &meta, &writer) < 0)
 		return 1;
-	begin_thread("app");
+	begin_thread("app", next_tid++);
 	while (fgets(line, sizeof(line), stdin)) {
 		char verb[16] = "", word[1300] = "", rest[80] = "";
 

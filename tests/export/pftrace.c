@@ -9,7 +9,8 @@
 #include "lib/base/util.h"
 #include "tests/export/pftrace.h"
 
-enum { NAMES_MAX = 1 << 17, DEPTH_MAX = 1 << 17 };
+/* Perfetto ends the slice around one that is deeper. */
+enum { NAMES_MAX = 1 << 17, DEPTH_MAX = 512 };
 
 /* A field of a message: a number or bytes. */
 struct field {
@@ -40,8 +41,8 @@ struct state {
 		size_t *stack; /* open slices */
 		size_t depth, capacity;
 		uint64_t last;
-	} * tracks; /* parallel to t->threads */
-	uint64_t process_pid;
+	} * tracks;                         /* parallel to t->threads */
+	uint64_t process_pid, process_uuid; /* the last one; that of the first one */
 	const char *process;
 	bool packed;
 };
@@ -222,11 +223,16 @@ static int read_interned(struct state *s, struct sequence *q, struct reader r)
 	return rc;
 }
 
-static bool has_thread(const struct state *s, uint64_t uuid)
+/* Makes *t a track of a thread. */
+static bool find_thread(const struct state *s, uint64_t uuid, struct pf_thread *t)
 {
 	for (size_t i = 0; i < s->t->n_threads; i++)
-		if (s->t->threads[i].uuid == uuid && !s->t->threads[i].counter)
+		if (s->t->threads[i].uuid == uuid && !s->t->threads[i].counter) {
+			t->pid = s->t->threads[i].pid;
+			t->tid = s->t->threads[i].tid;
+			t->process = s->t->threads[i].process;
 			return true;
+		}
 	return false;
 }
 
@@ -234,7 +240,7 @@ static int read_track(struct state *s, struct reader r)
 {
 	struct pf_thread t = { 0 };
 	struct field f, inner;
-	bool is_thread = false;
+	bool is_thread = false, is_process = false;
 	uint64_t parent = 0;
 	int rc;
 
@@ -249,6 +255,7 @@ static int read_track(struct state *s, struct reader r)
 		if (f.number != 3 && f.number != 4)
 			continue;
 		is_thread = f.number == 4;
+		is_process = !is_thread;
 		while ((rc = next_field(s, &f.bytes, &inner)) == 1) {
 			if (!is_thread && inner.number == 1)
 				s->process_pid = inner.value;
@@ -264,10 +271,16 @@ static int read_track(struct state *s, struct reader r)
 		if (rc < 0)
 			return rc;
 	}
-	if (rc < 0 || (!is_thread && !t.counter))
+	if (rc < 0)
 		return rc;
-	if (t.counter && parent != 1 && !has_thread(s, parent))
-		return fail(s, "a counter of no track %ju", (uintmax_t)parent);
+	if (is_process) {
+		s->process_uuid = s->process_uuid ? s->process_uuid : t.uuid;
+		return 0;
+	}
+	if (!is_thread && !find_thread(s, parent, &t) && !(t.counter && parent == s->process_uuid))
+		return fail(s, "a track of no track %ju", (uintmax_t)parent);
+	if (is_thread && t.pid == s->process_pid)
+		t.process = s->process;
 	for (size_t i = 0; i < s->t->n_threads; i++) {
 		if (s->t->threads[i].uuid == t.uuid)
 			return fail(s, "track %ju is defined twice", (uintmax_t)t.uuid);
@@ -320,6 +333,8 @@ static int read_annotation(struct state *s, struct reader r, char **notes)
 			text = text_of(s, &f);
 		else if (f.number == 3)
 			snprintf(number, sizeof(number), "%ju", (uintmax_t)f.value);
+		else if (f.number == 4)
+			snprintf(number, sizeof(number), "%jd", (intmax_t)f.value);
 		else
 			return fail(s, "annotation field %ju", (uintmax_t)f.number);
 	}
@@ -430,6 +445,12 @@ static int read_event(struct state *s, struct sequence *q, struct reader r, uint
 		return rc;
 	}
 	track = &s->tracks[slice.thread];
+	/* Notes are instants of another sequence. Perfetto sorts these; their depth is not known here. */
+	if (time < track->last && type == 3 && !iid) {
+		slice.notes = notes;
+		slice.instant = true;
+		return add_slice(s, &slice);
+	}
 	if (time < track->last) {
 		free(notes);
 		return fail(s, "time decreases");
@@ -582,7 +603,6 @@ int pf_read(const void *data, size_t size, struct pf_trace *ret)
 	*ret = (struct pf_trace){ 0 };
 	rc = read_packets(&s, &r);
 	for (size_t i = 0; i < ret->n_threads; i++) {
-		ret->threads[i].process = s.process_pid == ret->threads[i].pid ? s.process : NULL;
 		if (rc == 0 && s.tracks[i].depth)
 			rc = fail(&s, "%zu slices have no END", s.tracks[i].depth);
 		free(s.tracks[i].stack);

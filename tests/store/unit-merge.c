@@ -47,6 +47,18 @@ static const char *endings_of(const struct store *s)
 	return text;
 }
 
+/* The threads of each process are its own, in what is made of the group, too. */
+static void check_processes(const struct store *s, const char *program)
+{
+	for (size_t i = 0; i < store_threads(s); i++) {
+		const struct store_process p = store_process_of(s, i);
+
+		CHECK_EQ(p.pid, store_thread(s, i)->tid);
+		CHECK_STR(p.program, program);
+	}
+	CHECK_EQ(store_process_of(s, SIZE_MAX).pid, 0);
+}
+
 static void check_view(const struct store *s, int (*make_view)(const struct store *s, int to), const char *want)
 {
 	_cleanup_(store_closep) struct store *view = NULL;
@@ -55,6 +67,7 @@ static void check_view(const struct store *s, int (*make_view)(const struct stor
 	CHECK_EQ(make_view(s, to), 0);
 	CHECK_EQ(store_open(to, &view), 0);
 	CHECK_STR(endings_of(view), want);
+	check_processes(view, make_view == store_redact ? "program" : "p");
 }
 
 int main(void)
@@ -69,6 +82,8 @@ int main(void)
 	CHECK_EQ(store_merge(parts, ELEMENTS(parts), "group", to), 0);
 	CHECK_EQ(store_open(to, &s), 0);
 	CHECK_STR(endings_of(s), want);
+	check_processes(s, "p");
+	CHECK_EQ(store_process_of(parts[1], SIZE_MAX).pid, 200);
 	CHECK(store_trigger(s, &trigger));
 	CHECK_STR(trigger.condition, "crashed");
 	CHECK_EQ(trigger.tid, 300);
