@@ -135,12 +135,13 @@ static int arm_add_function(struct arm *a, const char *wanted, pid_t pid)
 	fd = open(behind ? file : link, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	rc = fd < 0 ? -errno : function_lookup(fd, name, &at);
 	if (rc < 0) {
-		client_error("cannot find function %s in %s: %s", esc(name), esc(file[0] ? file : link),
+		client_error("cannot find function %s in %s: %s%s", esc(name), esc(file[0] ? file : link),
 			     rc == -ENOENT && fd >= 0 ? "it has no function of this name"
 			     : rc == -ENOTUNIQ        ? "it has several functions of this name"
 			     : rc == -ENODATA         ? "it has no symbol table"
 			     : rc == -EFAULT          ? "the process that parses it crashed"
-						      : strerror(-rc));
+						      : strerror(-rc),
+			     strstr(file, "/qemu-") ? "; emulated programs have no address filters" : "");
 		return rc == -ENOENT ? STATUS_NOT_FOUND : STATUS_FAILED;
 	}
 	n = snprintf(text, sizeof(text), "%sfilter 0x%" PRIx64 "/0x%" PRIx64 "@%s", a->filter.size ? "," : "", at.start,
