@@ -16,7 +16,7 @@ lib_store_libstore_alone_la_SOURCES = \
 	lib/store/notes.c \
 	lib/store/numbering.c \
 	lib/store/physical.c \
-	lib/store/read.c lib/store/reader.h \
+	lib/store/meta.c lib/store/read.c lib/store/reader.h \
 	lib/store/recover.c \
 	lib/store/redact.c \
 	lib/store/rename.c \
