@@ -17,11 +17,11 @@ struct chrome_writer {
 	struct export_result *result;
 	const struct store_thread *thread;
 	uint64_t start;
-	uint64_t spans;  /* so far */
-	uint64_t hidden; /* calls of the thread that are too deep */
-	uint32_t pid;
-	char **names; /* by function: the members of its begin that are always the same; NULL: not made yet */
-	bool some;    /* the file has events already */
+	uint64_t spans;      /* so far */
+	uint64_t hidden;     /* calls of the thread that are too deep */
+	uint32_t pid, track; /* of the thread */
+	char **names;        /* by function: the members of its begin that are always the same; NULL: not made yet */
+	bool some;           /* the file has events already */
 };
 
 static void chrome_writer_done(struct chrome_writer *w)
@@ -62,7 +62,7 @@ static void put_event(struct chrome_writer *w, char phase, uint64_t time, const 
 	uint64_t at = time - MIN(time, w->start);
 
 	buf_printf(b, "%s{\"ph\":\"%c\",\"pid\":%u,\"tid\":%u,\"ts\":%ju.%03u", w->some ? ",\n" : "", phase,
-		   (unsigned)w->pid, walk_track(w->thread), (uintmax_t)(at / 1000), (unsigned)(at % 1000));
+		   (unsigned)w->pid, (unsigned)w->track, (uintmax_t)(at / 1000), (unsigned)(at % 1000));
 	w->some = true;
 	if (!text)
 		b->error = -ENOMEM;
@@ -248,6 +248,7 @@ static int put_thread(struct chrome_writer *w, size_t index)
 	int rc;
 
 	w->thread = store_thread(w->walk->store, index);
+	w->track = walk_track(w->thread);
 	w->hidden = 0;
 	if (!w->some || process.pid != w->pid) {
 		w->pid = process.pid;

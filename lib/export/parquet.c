@@ -64,12 +64,11 @@ static void put_origin(struct parquet_file *f, const struct store *s, const stru
 }
 
 static void put_call(struct parquet_file *f, const struct store *s, const struct export_options *o,
-		     const struct store_found_call *c)
+		     const struct store_process *p, const struct store_found_call *c)
 {
 	const struct store_thread *thread = store_thread(s, c->thread);
-	const struct store_process process = store_process_of(s, c->thread);
 
-	put_origin(f, s, o, &process, store_function(s, c->frame.function));
+	put_origin(f, s, o, p, store_function(s, c->frame.function));
 	parquet_number(f, thread->tid);
 	parquet_text(f, thread->name);
 	parquet_text(f, c->caller != STORE_NO_CALLER ? store_function(s, c->caller)->name : "");
@@ -87,11 +86,17 @@ static int put_calls(struct parquet_file *f, const struct export_walk *w, const 
 {
 	const struct store_finder_options wanted = { .tid = w->tid, .since = w->since, .until = w->until };
 	_cleanup_(store_finder_freep) struct store_finder *finder = NULL;
+	struct store_process process = { 0 };
 	struct store_found_call call;
+	size_t thread = SIZE_MAX;
 	int rc = store_finder_new(w->store, &wanted, &finder);
 
 	while (rc == 0 && (rc = store_finder_next(finder, &call)) == 1) {
-		put_call(f, w->store, o, &call);
+		if (call.thread != thread) {
+			thread = call.thread;
+			process = store_process_of(w->store, thread);
+		}
+		put_call(f, w->store, o, &process, &call);
 		ret->slices++;
 		rc = f->error;
 	}

@@ -651,7 +651,8 @@ static int perfetto_write(const struct store *s, int fd, const struct export_opt
 		if (walk_ending(&walk, t))
 			write_instant(&w, OWN_ENDING, walk_ending(&walk, t), 0);
 	}
-	write_process(&w, 0);
+	if (!w.processes)
+		write_process(&w, 0);
 	if (rc == 0 && walk.tid < 0)
 		write_counters(&w, NULL, w.processes);
 	return rc < 0 ? rc : out_finish(&w.out);

@@ -274,6 +274,9 @@ static int read_track(struct state *s, struct reader r)
 	if (rc < 0)
 		return rc;
 	if (is_process) {
+		for (size_t i = 0; i < s->t->n_threads; i++)
+			if (s->t->threads[i].pid == s->process_pid)
+				return fail(s, "process %ju follows its threads", (uintmax_t)s->process_pid);
 		s->process_uuid = s->process_uuid ? s->process_uuid : t.uuid;
 		return 0;
 	}
