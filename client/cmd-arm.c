@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pwd.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,10 +221,6 @@ static int arm_add_rule(struct client *c, struct arm *a, int option, const char 
 		if (parse_u64(value, INT32_MAX, &number) < 0 || number == 0)
 			return client_usage(c, "--tree: '%s' is not a process ID", esc(value));
 		r->tree = (pid_t)number;
-		if (kill(r->tree, 0) < 0 && errno == ESRCH) {
-			client_error("--tree: there is no process %d", (int)r->tree);
-			return STATUS_NOT_FOUND;
-		}
 		break;
 	case OPTION_USER:
 		user = getpwnam(value);
