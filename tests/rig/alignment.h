@@ -20,6 +20,7 @@ struct piece {
 	uint64_t from, n;   /* position in the thread's truth, instructions */
 	uint64_t at;        /* position among the instructions of all threads of its CPU */
 	uint64_t untraced;  /* instructions executed while the trace unit was off; n is 0 */
+	bool passed;        /* it came and went while the trace unit was off */
 	uint64_t start, to; /* positions in the log */
 	uint32_t tid;
 	unsigned cpu;

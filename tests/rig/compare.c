@@ -6,7 +6,8 @@
  *
  * DECODE: output of `csight decode --to pcs`, or of --to elements --by-thread, which includes gaps. TID: the decode is
  * of this thread, whatever its headings. The instructions of each thread must be all those that it executed while it
- * was traced, in order, on any CPU. Where it executed others in between, there must be a gap.
+ * was traced, in order, on any CPU. Where it executed others in between, there must be a gap; where it was only on a
+ * CPU that is not traced, as when it was preempted at once, there may be one.
  *
  *   -p: the decode must contain every thread of this process and no other.
  *   -a: the process was armed at this value of the virtual counter, while stopped: earlier execution is not expected.
@@ -189,6 +190,7 @@ static void read_log(const char *path, unsigned cpu)
 	_cleanup_fclose_ FILE *f = open_log(path);
 	struct rig_truth record;
 	struct piece piece = { .cpu = cpu };
+	bool on = false, switched = false;
 	uint32_t tid = 0;
 	uint64_t at = 0;
 
@@ -201,9 +203,12 @@ static void read_log(const char *path, unsigned cpu)
 			piece.untraced = record.count;
 			continue;
 		}
+		piece.passed = switched && !on && RIG_MARK_TYPE(record.start) == RIG_MARK_SWITCH;
 		if (!end_piece(&piece, at, record.count))
 			return;
-		if (RIG_MARK_TYPE(record.start) == RIG_MARK_SWITCH) {
+		switched = RIG_MARK_TYPE(record.start) == RIG_MARK_SWITCH;
+		on = switched ? on : RIG_MARK_TYPE(record.start) == RIG_MARK_START;
+		if (switched) {
 			uint32_t pid = (uint32_t)(record.start >> 24 & 0xffffff);
 
 			tid = (uint32_t)(record.start & 0xffffff);
@@ -301,7 +306,7 @@ static void print_thread(const struct thread *t)
 		print_difference("hole", t, t->holes[i], t->holes[i]);
 }
 
-/* Where nothing may be missing, a gap is where the thread executed something untraced. */
+/* Where nothing may be missing, a gap is where the thread executed something untraced, or was on an untraced CPU. */
 static bool holes_are_explained(const struct thread *t)
 {
 	size_t next = 0;
@@ -309,7 +314,8 @@ static bool holes_are_explained(const struct thread *t)
 	for (size_t i = 0; i < t->n_holes; i++) {
 		if (t->holes[i] == t->decode.total)
 			continue;
-		while (next < t->n_pieces && !(t->pieces[next].untraced && t->pieces[next].from >= t->holes[i]))
+		while (next < t->n_pieces &&
+		       !((t->pieces[next].untraced || t->pieces[next].passed) && t->pieces[next].from >= t->holes[i]))
 			next++;
 		if (next == t->n_pieces || t->pieces[next].from != t->holes[i])
 			return false;
