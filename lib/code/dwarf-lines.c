@@ -21,6 +21,7 @@ struct line_program {
 	struct dwarf_line_header header;
 	struct reader r;
 	struct dwarf_row row;
+	bool discarded; /* the linker left the code of this sequence out */
 	dwarf_row_fn *fn;
 	void *user;
 };
@@ -28,6 +29,24 @@ struct line_program {
 static void begin_sequence(struct line_program *p)
 {
 	p->row = (struct dwarf_row){ .file = 1, .line = 1, .statement = p->header.statement };
+	p->discarded = false;
+}
+
+static int add_row(struct line_program *p)
+{
+	return p->discarded ? 0 : p->fn(p->user, &p->row);
+}
+
+/* Linkers put code that they leave out at 0, or at one of the last two addresses. */
+static int set_address(struct line_program *p, struct reader *operand)
+{
+	uint64_t last = rd_left(operand) < sizeof(uint64_t) ? UINT32_MAX : UINT64_MAX;
+	int rc = rd_left(operand) > sizeof(uint64_t)
+		     ? -EBADMSG
+		     : dwarf_number(operand, (unsigned)rd_left(operand), &p->row.address);
+
+	p->discarded = !p->row.address || p->row.address >= last - 1;
+	return rc;
 }
 
 static int run_extended(struct line_program *p)
@@ -42,12 +61,10 @@ static int run_extended(struct line_program *p)
 	if (rd_u8(&body, &op) < 0)
 		return 0;
 	if (op == EXTENDED_ADDRESS)
-		return rd_left(&body) > sizeof(uint64_t)
-			   ? -EBADMSG
-			   : dwarf_number(&body, (unsigned)rd_left(&body), &p->row.address);
+		return set_address(p, &body);
 	if (op == EXTENDED_END) {
 		p->row.end = true;
-		rc = p->fn(p->user, &p->row);
+		rc = add_row(p);
 		begin_sequence(p);
 	}
 	return rc;
@@ -73,7 +90,7 @@ static int run_standard(struct line_program *p, uint8_t op)
 	case OP_EXTENDED:
 		return run_extended(p);
 	case OP_COPY:
-		return p->fn(p->user, &p->row);
+		return add_row(p);
 	case OP_ADVANCE_PC:
 		if (rd_leb(&p->r, false, &n) < 0)
 			return -EBADMSG;
@@ -111,7 +128,7 @@ static int run_special(struct line_program *p, uint8_t op)
 
 	p->row.address += (uint64_t)(adjusted / h->range) * h->instruction;
 	p->row.line += (uint64_t)(int64_t)(h->base + adjusted % h->range);
-	return p->fn(p->user, &p->row);
+	return add_row(p);
 }
 
 int dwarf_rows(struct dwarf *d, const struct dwarf_unit *u, dwarf_row_fn *fn, void *user)

@@ -199,6 +199,7 @@ static void entry_set(struct dwarf_entry *e, uint16_t name, const struct dwarf_v
 		break;
 	case AT_DECL_FILE:
 		e->decl_file = number;
+		e->has_decl_file = true;
 		break;
 	case AT_DECL_LINE:
 		e->decl_line = number;

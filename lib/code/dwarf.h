@@ -77,7 +77,7 @@ struct dwarf_value {
 /* A debugging information entry, with the attributes that inlines.c uses. Absent ones are VALUE_NONE or 0. */
 struct dwarf_entry {
 	uint16_t tag; /* 0: end of the list of children */
-	bool children;
+	bool children, has_decl_file;
 	struct dwarf_value name, linkage_name, low_pc, high_pc, ranges, entry_pc, origin, sibling;
 	uint64_t decl_file, decl_line, decl_column, call_file, call_line;
 	/* Of units only. */

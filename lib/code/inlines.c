@@ -188,7 +188,8 @@ static int add_span(void *user, uint64_t start, uint64_t end)
 /* Sets the parts of a node's declaration that are still unknown. */
 static void set_declaration(struct node *node, struct dwarf_unit *u, const struct dwarf_entry *e)
 {
-	if (!node->decl_unit && e->decl_file) {
+	/* Number 0 is the unit's own file since DWARF 5. */
+	if (!node->decl_unit && e->has_decl_file && (e->decl_file || u->version >= 5)) {
 		node->decl_unit = u;
 		node->decl_file = e->decl_file;
 	}
