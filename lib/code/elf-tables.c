@@ -68,7 +68,7 @@ bool elf_table_symbol(const struct elf_table *t, size_t index, struct elf_symbol
 	return true;
 }
 
-bool elf_table_relocation(const struct elf_table *t, size_t index, uint64_t *ret_symbol)
+bool elf_table_relocation(const struct elf_table *t, size_t index, struct elf_relocation *ret)
 {
 	Elf_Data *data = t->data;
 	GElf_Rela rela;
@@ -79,11 +79,11 @@ bool elf_table_relocation(const struct elf_table *t, size_t index, uint64_t *ret
 	if (data->d_type == ELF_T_RELA) {
 		if (!gelf_getrela(data, (int)index, &rela))
 			return false;
-		*ret_symbol = GELF_R_SYM(rela.r_info);
+		*ret = (struct elf_relocation){ rela.r_offset, GELF_R_SYM(rela.r_info) };
 	} else {
 		if (!gelf_getrel(data, (int)index, &rel))
 			return false;
-		*ret_symbol = GELF_R_SYM(rel.r_info);
+		*ret = (struct elf_relocation){ rel.r_offset, GELF_R_SYM(rel.r_info) };
 	}
 	return true;
 }

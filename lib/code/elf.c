@@ -293,21 +293,6 @@ int elf_address(const struct elf *e, uint64_t offset, uint64_t *ret)
 	return -ENOENT;
 }
 
-bool elf_only_symbols(const struct elf *e)
-{
-	bool some = false, whole = false;
-
-	for (size_t i = 0; i < e->n_segments; i++) {
-		const struct elf_segment *s = &e->segments[i];
-
-		if (s->type != PT_LOAD || !s->code)
-			continue;
-		some = true;
-		whole = whole || s->size >= s->memory_size;
-	}
-	return some && !whole;
-}
-
 int elf_bytes(struct elf *e, uint64_t offset, uint64_t size, struct reader *ret)
 {
 	int rc = elf_charge(e, offset, size);
@@ -377,6 +362,7 @@ static int read_sections(struct elf *e)
 						       .type = header.sh_type,
 						       .link = header.sh_link,
 						       .allocated = header.sh_flags & SHF_ALLOC,
+						       .code = header.sh_flags & SHF_EXECINSTR,
 						       .compressed = header.sh_flags & SHF_COMPRESSED,
 						       .address = header.sh_addr,
 						       .offset = header.sh_offset,
@@ -433,6 +419,32 @@ int elf_section_named(struct elf *e, const char *name, const struct elf_section 
 			return 0;
 		}
 	return rc < 0 ? rc : -ENOENT;
+}
+
+bool elf_only_symbols(struct elf *e)
+{
+	const struct elf_section *all;
+	bool some = false, whole = false;
+	size_t n;
+
+	for (size_t i = 0; i < e->n_segments; i++) {
+		const struct elf_segment *s = &e->segments[i];
+
+		if (s->type != PT_LOAD || !s->code)
+			continue;
+		some = true;
+		whole = whole || s->size >= s->memory_size;
+	}
+	if (!some || !whole || elf_sections(e, &all, &n) < 0)
+		return some && !whole;
+	some = whole = false;
+	for (size_t i = 0; i < n; i++) {
+		if (!all[i].allocated || !all[i].code)
+			continue;
+		some = true;
+		whole = whole || all[i].type != SHT_NOBITS;
+	}
+	return some && !whole;
 }
 
 static int inflate_contents(struct elf *e, Elf_Scn *scn, struct elf_contents *c)

@@ -65,7 +65,7 @@ struct elf_segment {
 struct elf_section {
 	const char *name; /* "": none */
 	uint32_t index, type, link;
-	bool allocated, compressed;
+	bool allocated, code, compressed;
 	uint64_t address, offset, size, entry_size;
 };
 
@@ -83,6 +83,10 @@ struct elf_symbol {
 	uint32_t section;
 	uint64_t value; /* of an Arm function without the Thumb bit */
 	uint64_t size;
+};
+
+struct elf_relocation {
+	uint64_t place, symbol; /* an address; an index in the table of symbols */
 };
 
 /* Parses no more than the header. Accepts both byte orders, unlike elf_open(). */
@@ -114,8 +118,11 @@ int elf_offset(const struct elf *e, uint64_t address, uint64_t *ret, uint64_t *r
 /* Converts a file offset into an address. */
 int elf_address(const struct elf *e, uint64_t offset, uint64_t *ret);
 
-/* True of a file that has the segments of a program but not the bytes of its code, as debug files are. */
-bool elf_only_symbols(const struct elf *e);
+/*
+ * True of a file that has the segments of a program but not the bytes of its code, as debug files are. Those of
+ * eu-strip say so in their sections alone.
+ */
+bool elf_only_symbols(struct elf *e);
 
 /* Bytes of the file. */
 int elf_bytes(struct elf *e, uint64_t offset, uint64_t size, struct reader *ret);
@@ -143,7 +150,7 @@ int elf_relocations(struct elf *e, const struct elf_section *section, struct elf
 
 /* False beyond the end. */
 bool elf_table_symbol(const struct elf_table *t, size_t index, struct elf_symbol *ret);
-bool elf_table_relocation(const struct elf_table *t, size_t index, uint64_t *ret_symbol);
+bool elf_table_relocation(const struct elf_table *t, size_t index, struct elf_relocation *ret);
 
 /* Finds the value of a defined symbol of .symtab by its name. */
 int elf_symbol_value(struct elf *e, const char *name, uint64_t *ret);

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "lib/code/a64.h"
 #include "lib/code/elf.h"
 #include "lib/code/inflate.h"
 #include "lib/code/symtab.h"
@@ -80,13 +81,19 @@ static int add_table(struct symbols *s, const struct elf *e, struct elf *from, c
 	return rc;
 }
 
-/* The PLT of a file, with the relocations of its stubs. */
+/* The stubs of a file, with the relocations of the words that they jump to. */
 struct plt {
 	const struct elf_section *section, *relocations;
-	uint64_t offset, size; /* offset and size of the PLT's code in the file */
+	uint64_t offset, size; /* offset and size of the stubs' code in the file */
 };
 
-static bool find_plt(struct elf *e, struct plt *ret)
+/* A stub, and the number of its relocation. */
+struct stub {
+	uint64_t start, end;
+	size_t relocation;
+};
+
+static bool find_plt(struct elf *e, const char *name, struct plt *ret)
 {
 	const struct elf_section *all;
 	uint64_t left;
@@ -100,7 +107,7 @@ static bool find_plt(struct elf *e, struct plt *ret)
 
 		if (!section->allocated)
 			continue;
-		if (section->type == ELF_SECTION_PROGRAM && strcmp(section->name, ".plt") == 0)
+		if (section->type == ELF_SECTION_PROGRAM && strcmp(section->name, name) == 0)
 			ret->section = section;
 		else if (section->type == ELF_SECTION_RELA && strcmp(section->name, ".rela.plt") == 0)
 			ret->relocations = section;
@@ -113,26 +120,73 @@ static bool find_plt(struct elf *e, struct plt *ret)
 	return true;
 }
 
-/* AArch64: a header, then stubs of 16 bytes each, or of 24 with branch target identification. */
-static size_t find_stubs_a64(const struct plt *plt, size_t n, struct piece *ret)
+static int compare_places(const void *a, const void *b)
 {
-	enum { HEADER = 32, STUB = 16, STUB_BTI = 24 };
-	uint64_t size = n && plt->section->size > HEADER ? (plt->section->size - HEADER) / n : 0;
+	const struct elf_relocation *x = a, *y = b;
 
-	if ((size != STUB && size != STUB_BTI) || plt->size < plt->section->size)
+	return (x->place > y->place) - (x->place < y->place);
+}
+
+/* Returns the relocations by place, with their numbers instead of symbols; NULL: out of memory. */
+static struct elf_relocation *sort_places(const struct elf_table *t)
+{
+	struct elf_relocation *places = calloc(t->n + 1, sizeof(*places));
+
+	if (!places)
+		return NULL;
+	for (size_t i = 0; i < t->n && elf_table_relocation(t, i, &places[i]); i++)
+		places[i].symbol = i;
+	qsort(places, t->n, sizeof(*places), compare_places);
+	return places;
+}
+
+/*
+ * AArch64: a stub loads from the place of its relocation, by ADRP and LDR, and jumps there. It may begin with BTI, and
+ * NOPs may follow. What is between stubs, as code for descriptors of thread-local variables, is none.
+ */
+static int find_stubs_a64(struct elf *e, const struct plt *plt, const struct elf_table *relocations, struct stub *ret,
+			  size_t *ret_n)
+{
+	enum { BTI_C = 0xd503245fu, NOP = 0xd503201fu, BR_X17 = 0xd61f0220u };
+	_cleanup_free_ struct elf_relocation *places = sort_places(relocations);
+	const struct elf_relocation *found = NULL;
+	uint64_t at = plt->section->address, page = 0, start = 0, to_offset = plt->offset - at;
+	uint32_t op, before = 0;
+	struct reader r;
+
+	*ret_n = 0;
+	if (!places)
+		return -ENOMEM;
+	if (plt->size < plt->section->size || elf_contents(e, plt->section, &r) < 0)
 		return 0;
-	for (size_t i = 0; i < n; i++) {
-		ret[i].start = plt->offset + HEADER + i * size;
-		ret[i].end = ret[i].start + size;
+	for (; rd_u32(&r, &op) == 0 && *ret_n < relocations->n; at += sizeof(op), before = op) {
+		struct stub *last = *ret_n ? &ret[*ret_n - 1] : NULL;
+
+		if ((op & 0x9f00001f) == 0x90000010) { /* ADRP x16 */
+			page =
+			    (at & ~(uint64_t)0xfff) + ((uint64_t)a64_offset(op, 5, 19) << 12) + ((op >> 29 & 3) << 12);
+			start = before == BTI_C ? at - sizeof(op) : at;
+			found = NULL;
+		} else if ((op & 0xffc003ff) == 0xf9400211) { /* LDR x17, [x16, ...] */
+			struct elf_relocation place = { .place = page + (op >> 10 & 0xfff) * 8 };
+
+			found = bsearch(&place, places, relocations->n, sizeof(*places), compare_places);
+		} else if (op == BR_X17 && found) {
+			ret[(*ret_n)++] =
+			    (struct stub){ start + to_offset, at + sizeof(op) + to_offset, found->symbol };
+			found = NULL;
+		} else if (op == NOP && last && last->end == at + to_offset) {
+			last->end += sizeof(op);
+		}
 	}
-	return n;
+	return 0;
 }
 
 /*
  * Arm: GNU ld writes a header of 20 bytes and stubs of three instructions, with "bx pc; nop" before those that Thumb
  * code branches to; lld a header of 32 bytes and stubs of 16.
  */
-static size_t find_stubs_arm(struct elf *e, const struct plt *plt, size_t n, struct piece *ret)
+static size_t find_stubs_arm(struct elf *e, const struct plt *plt, size_t n, struct stub *ret)
 {
 	enum { HEADER = 20, HEADER_LLD = 32, STUB = 12, STUB_LLD = 16 };
 	const uint32_t from_thumb = 0x46c04778;
@@ -144,8 +198,9 @@ static size_t find_stubs_arm(struct elf *e, const struct plt *plt, size_t n, str
 		return 0;
 	if (n && rd_left(&r) == HEADER_LLD + n * STUB_LLD) {
 		for (; found < n; found++) {
-			ret[found].start = plt->offset + HEADER_LLD + found * STUB_LLD;
-			ret[found].end = ret[found].start + STUB_LLD;
+			uint64_t start = plt->offset + HEADER_LLD + found * STUB_LLD;
+
+			ret[found] = (struct stub){ start, start + STUB_LLD, found };
 		}
 		return n;
 	}
@@ -162,13 +217,12 @@ static size_t find_stubs_arm(struct elf *e, const struct plt *plt, size_t n, str
 		if (rd_skip(&r, STUB) < 0)
 			return 0;
 		at += STUB;
-		ret[found].start = start;
-		ret[found].end = at;
+		ret[found] = (struct stub){ start, at, found };
 	}
 	return rd_left(&r) ? 0 : found;
 }
 
-static int name_stubs(struct symbols *s, struct elf *e, const struct elf_table *relocations, const struct piece *stubs,
+static int name_stubs(struct symbols *s, struct elf *e, const struct elf_table *relocations, const struct stub *stubs,
 		      size_t n, struct pieces *found)
 {
 	size_t names_limit = s->names.size + PLT_NAMES_MAX;
@@ -184,9 +238,10 @@ static int name_stubs(struct symbols *s, struct elf *e, const struct elf_table *
 		struct piece p = { .plt = true, .name = (uint32_t)s->names.size };
 		struct reader name = names;
 		struct elf_symbol sym;
-		uint64_t index;
+		struct elf_relocation relocation;
 
-		if (!elf_table_relocation(relocations, i, &index) || !elf_table_symbol(&imports, (size_t)index, &sym) ||
+		if (!elf_table_relocation(relocations, stubs[i].relocation, &relocation) ||
+		    !elf_table_symbol(&imports, (size_t)relocation.symbol, &sym) ||
 		    rd_skip(&name, (size_t)sym.name) < 0 || !rd_left(&name) || !*name.at)
 			continue;
 		p.start = stubs[i].start;
@@ -199,18 +254,17 @@ static int name_stubs(struct symbols *s, struct elf *e, const struct elf_table *
 	return rc < 0 ? rc : buf_error(&s->names);
 }
 
-/* All of .plt is stubs. Those of a dynamic program are in the order of their relocations. */
-static int add_plt(struct symbols *s, struct elf *e, struct pieces *found)
+/* All of such a section is stubs. */
+static int add_stubs(struct symbols *s, struct elf *e, const char *name, struct pieces *found)
 {
-	uint16_t machine = elf_identity(e)->machine;
-	_cleanup_free_ struct piece *stubs = NULL;
+	_cleanup_free_ struct stub *stubs = NULL;
 	struct elf_table relocations;
 	struct piece whole;
 	struct plt plt;
-	size_t n;
+	size_t n = 0;
 	int rc;
 
-	if ((machine != ELF_MACHINE_AARCH64 && machine != ELF_MACHINE_ARM) || !find_plt(e, &plt))
+	if (!find_plt(e, name, &plt))
 		return 0;
 	whole = (struct piece){
 		.start = plt.offset, .end = plt.offset + plt.size, .plt = true, .name = (uint32_t)s->names.size
@@ -223,9 +277,24 @@ static int add_plt(struct symbols *s, struct elf *e, struct pieces *found)
 	stubs = calloc(relocations.n + 1, sizeof(*stubs));
 	if (!stubs)
 		return -ENOMEM;
-	n = machine == ELF_MACHINE_ARM ? find_stubs_arm(e, &plt, relocations.n, stubs)
-				       : find_stubs_a64(&plt, relocations.n, stubs);
-	return name_stubs(s, e, &relocations, stubs, n, found);
+	if (elf_identity(e)->machine == ELF_MACHINE_ARM)
+		n = find_stubs_arm(e, &plt, relocations.n, stubs);
+	else
+		rc = find_stubs_a64(e, &plt, &relocations, stubs, &n);
+	return rc < 0 ? rc : name_stubs(s, e, &relocations, stubs, n, found);
+}
+
+static int add_plt(struct symbols *s, struct elf *e, struct pieces *found)
+{
+	const char *const names[] = { ".plt", ".iplt" };
+	uint16_t machine = elf_identity(e)->machine;
+	int rc = 0;
+
+	if (machine != ELF_MACHINE_AARCH64 && machine != ELF_MACHINE_ARM)
+		return 0;
+	for (size_t i = 0; rc == 0 && i < ELEMENTS(names); i++)
+		rc = add_stubs(s, e, names[i], found);
+	return rc;
 }
 
 /*

@@ -10,8 +10,8 @@
 
 enum { MAGIC_SIZE = 8 };
 
-/* Ends with the version of the format. */
-static const char magic[MAGIC_SIZE] = "symbols1";
+/* Ends with the version: of the format, and of the way in which tables are made. */
+static const char magic[MAGIC_SIZE] = "symbols2";
 
 /* The start of a file; n struct stored_piece and the bytes of the names follow. */
 struct table_header {
@@ -70,7 +70,7 @@ static void mix_section(uint64_t sum[2], const struct elf_section *s)
 }
 
 /* True of the sections whose contents symbols_load_with() parses. */
-static bool is_parsed(const struct elf *e, const struct elf_section *s)
+static bool is_parsed(const struct elf_section *s)
 {
 	switch (s->type) {
 	case ELF_SECTION_SYMBOLS:
@@ -83,7 +83,7 @@ static bool is_parsed(const struct elf *e, const struct elf_section *s)
 		return strcmp(s->name, ".rel.plt") == 0;
 	case ELF_SECTION_PROGRAM:
 		if (s->allocated)
-			return elf_identity(e)->machine == ELF_MACHINE_ARM && strcmp(s->name, ".plt") == 0;
+			return strcmp(s->name, ".plt") == 0 || strcmp(s->name, ".iplt") == 0;
 		return strcmp(s->name, ".gnu_debugdata") == 0;
 	}
 	return false;
@@ -128,7 +128,7 @@ static int mix_file(uint64_t sum[2], int fd)
 	rc = mix_segments(sum, e);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		mix_section(sum, &sections[i]);
-		if (!is_parsed(e, &sections[i]))
+		if (!is_parsed(&sections[i]))
 			continue;
 		rc = elf_contents(e, &sections[i], &r);
 		if (rc == 0)

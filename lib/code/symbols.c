@@ -106,7 +106,7 @@ static int flatten(const struct pieces *in, struct pieces *out)
 struct named {
 	const char *name;
 	size_t length;
-	const struct piece *piece;
+	const struct piece *piece; /* NULL: several functions have the name */
 };
 
 static int compare_named(const void *a, const void *b)
@@ -117,6 +117,16 @@ static int compare_named(const void *a, const void *b)
 	return order ? order : (x->length > y->length) - (x->length < y->length);
 }
 
+/* Where the suffix .cold of a name begins, of which a number may follow; NULL: it has none. */
+static const char *find_cold(const char *name)
+{
+	const char *found = name;
+
+	while ((found = strstr(found, ".cold")) && found[5] && found[5] != '.')
+		found++;
+	return found;
+}
+
 /*
  * gcc moves code that it expects to run rarely into NAME.cold, which is entered by a jump and jumps back: it is part of
  * the same function. Where several functions have the name, the function is ambiguous and NAME.cold stays apart.
@@ -124,10 +134,10 @@ static int compare_named(const void *a, const void *b)
 static int merge_cold_parts(struct symbols *s)
 {
 	_cleanup_free_ struct named *names = NULL;
-	size_t colds = 0;
+	size_t colds = 0, n = 0;
 
 	for (size_t i = 0; i < s->n; i++)
-		colds += strstr(piece_name(s, &s->pieces[i]), ".cold") != NULL;
+		colds += find_cold(piece_name(s, &s->pieces[i])) != NULL;
 	if (!colds)
 		return 0;
 	names = malloc(s->n * sizeof(*names));
@@ -139,19 +149,19 @@ static int merge_cold_parts(struct symbols *s)
 		names[i] = (struct named){ name, strlen(name), &s->pieces[i] };
 	}
 	qsort(names, s->n, sizeof(*names), compare_named);
+	/* Keep one of each name, without a piece if it is ambiguous. */
 	for (size_t i = 0; i < s->n; i++) {
-		const char *name = piece_name(s, &s->pieces[i]), *cold = strstr(name, ".cold");
+		if (!n || compare_named(&names[n - 1], &names[i]) != 0)
+			names[n++] = names[i];
+		else if (names[n - 1].piece && names[n - 1].piece->function != names[i].piece->function)
+			names[n - 1].piece = NULL;
+	}
+	for (size_t i = 0; i < s->n; i++) {
+		const char *name = piece_name(s, &s->pieces[i]), *cold = find_cold(name);
 		struct named key = { name, cold ? (size_t)(cold - name) : 0, NULL }, *found;
-		bool alone = true;
 
-		found = cold && cold > name ? bsearch(&key, names, s->n, sizeof(*names), compare_named) : NULL;
-		if (!found)
-			continue;
-		for (struct named *n = found; n > names && compare_named(n - 1, &key) == 0; n--)
-			alone = alone && n[-1].piece->function == found->piece->function;
-		for (struct named *n = found; n + 1 < names + s->n && compare_named(n + 1, &key) == 0; n++)
-			alone = alone && n[1].piece->function == found->piece->function;
-		if (!alone)
+		found = key.length ? bsearch(&key, names, n, sizeof(*names), compare_named) : NULL;
+		if (!found || !found->piece)
 			continue;
 		s->pieces[i].name = found->piece->name;
 		s->pieces[i].function = found->piece->function;

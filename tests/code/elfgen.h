@@ -8,7 +8,7 @@
 
 #include "lib/base/buf.h"
 
-enum { TEXT = 0x10000, TEXT_OFFSET = 0x1000, PLT = 0x10800, SECTIONS = 9 };
+enum { TEXT = 0x10000, TABLES_END = 0x500, TEXT_OFFSET = 0x1000, PLT = 0x10800, SECTIONS = 9 };
 
 static void put_symbol(struct buf *b, uint32_t name, unsigned type, uint16_t section, uint64_t value, uint64_t size)
 {
@@ -34,7 +34,18 @@ static Elf64_Shdr section(uint32_t name, uint32_t type, uint64_t address, uint64
 			     .sh_flags = SHF_ALLOC };
 }
 
-/* Text of 0x900 bytes at file offset 0x1000, which the file ends before; its PLT has two stubs. */
+/* Appends the stub at address, which jumps to where the word at place is. */
+static void put_stub(struct buf *b, uint32_t address, uint32_t place)
+{
+	const uint32_t pages = (place >> 12) - (address >> 12);
+	const uint32_t code[] = { 0x90000010 | (pages & 3) << 29 | (pages >> 2) << 5,
+				  0xf9400211 | (place & 0xfff) / 8 << 10, 0x91000210 | (place & 0xfff) << 10,
+				  0xd61f0220 };
+
+	buf_add(b, code, sizeof(code));
+}
+
+/* Tables at the beginning; text of 0x900 bytes at file offset 0x1000, whose PLT has two stubs; the section table. */
 static void make_elf(struct buf *b)
 {
 	static const char strings[] = "\0main\0helper\0asm_part\0$x\0data\0_ZN3foo3barEi\0main_alias\0main.cold";
@@ -80,7 +91,7 @@ static void make_elf(struct buf *b)
 	dynsym = shstrtab + sizeof(names);
 	dynstr = dynsym + imports.size;
 	rela = dynstr + sizeof(dynamic);
-	h.e_shoff = rela + relocations.size;
+	h.e_shoff = TEXT_OFFSET + 0x900;
 	table[1] = section(1, SHT_PROGBITS, TEXT, TEXT_OFFSET, 0x800, 0, 0);
 	table[2] = section(7, SHT_PROGBITS, PLT, TEXT_OFFSET + 0x800, 32 + 2 * 16, 0, 16);
 	table[3] = section(12, SHT_RELA, 0, rela, relocations.size, 7, sizeof(Elf64_Rela));
@@ -101,6 +112,10 @@ static void make_elf(struct buf *b)
 	buf_add(b, imports.data, imports.size);
 	buf_add(b, dynamic, sizeof(dynamic));
 	buf_add(b, relocations.data, relocations.size);
+	buf_zero(b, TEXT_OFFSET + 0x800 + 32 - b->size);
+	for (uint32_t i = 1; i <= 2; i++)
+		put_stub(b, PLT + 16 + 16 * i, 0x20000 + 8 * i);
+	buf_zero(b, TEXT_OFFSET + 0x900 - b->size);
 	buf_add(b, table, sizeof(table));
 	buf_done(&symbols);
 	buf_done(&imports);

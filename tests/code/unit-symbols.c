@@ -203,6 +203,9 @@ static void test_key(void)
 	CHECK_STR(key, same);
 	CHECK(key_of(&b, &b, other) && strcmp(key, other) != 0);
 	for (size_t i = 0; i < 8 * b.size; i++) {
+		/* Nothing is in between but code. */
+		if (i == 8 * TABLES_END)
+			i = 8 * (TEXT_OFFSET + 0x800 - 1);
 		b.data[i / 8] ^= (uint8_t)(1u << i % 8);
 		if (key_of(&b, NULL, other) && strcmp(key, other) == 0) {
 			unseen++;

@@ -108,6 +108,7 @@ static void read_parts(struct elf *e)
 	if (elf_sections(e, &sections, &n) < 0)
 		return;
 	for (size_t i = 0; i < n && i < 64; i++) {
+		struct elf_relocation relocation;
 		struct elf_symbol symbol;
 		struct elf_table t;
 		struct reader r;
@@ -117,7 +118,7 @@ static void read_parts(struct elf *e)
 		if (elf_symbols(e, &sections[i], &t) == 0)
 			fuzz_require(!t.n || elf_table_symbol(&t, t.n - 1, &symbol));
 		if (elf_relocations(e, &sections[i], &t) == 0)
-			fuzz_require(!t.n || elf_table_relocation(&t, t.n - 1, &value));
+			fuzz_require(!t.n || elf_table_relocation(&t, t.n - 1, &relocation));
 	}
 	elf_symbol_value(e, "main", &value);
 }
