@@ -99,6 +99,18 @@ struct region_mapping code_tables_mapping(const struct code_tables *t, uint32_t 
 	};
 }
 
+void code_tables_report(const struct code_tables *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		int error = t->list[i].inlines ? inlines_error(t->list[i].inlines) : 0;
+
+		if (error)
+			input_warn(t->input, "%s: inlined calls and lines are unknown, its debug information is %s",
+				   image_file(t->input->images, (uint32_t)i)->path,
+				   error == -EFBIG ? "too large: 512 MiB in a section, or 1 GiB" : "damaged");
+	}
+}
+
 void code_tables_done(struct code_tables *t)
 {
 	for (size_t i = 0; i < t->n; i++) {

@@ -28,6 +28,8 @@ int code_tables_load(struct code_tables *t);
 /* Describes a mapping of an image, or of IMAGE_NONE, for a region map. id has the text of its build-id. */
 struct region_mapping code_tables_mapping(const struct code_tables *t, uint32_t file, const struct image_mapping *m,
 					  const char *path, char id[2 * IMAGE_BUILD_ID_MAX + 1]);
+/* Warns of the images whose debug information could not be read when a look-up needed it. */
+void code_tables_report(const struct code_tables *t);
 void code_tables_done(struct code_tables *t);
 
 #endif

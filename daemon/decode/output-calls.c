@@ -397,6 +397,7 @@ static int calls_output_finish(struct output *o)
 	_cleanup_(store_closep) struct store *s = NULL;
 	int rc;
 
+	code_tables_report(&c->tables);
 	if (!c->input->store)
 		output_ending_finish(&c->ending, c->writer);
 	rc = c->input->store ? rename_store(c->input->store, &c->tables, c->fd, &c->renamed) : store_finish(c->writer);

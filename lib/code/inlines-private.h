@@ -70,6 +70,7 @@ struct inlines {
 	size_t n_code;
 	pthread_mutex_t lock; /* look-ups parse units, and paths of files */
 	bool deferred;        /* the DWARF is loaded by the first look-up */
+	int error;            /* why that failed, with DWARF in an ELF file; 0: it did not */
 	int fd, debug;        /* descriptors of the file and its debug file, open while deferred */
 };
 

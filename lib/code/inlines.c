@@ -437,11 +437,20 @@ int inlines_open_lazily(int fd, int debug, struct inlines **ret)
 
 static void load_deferred(struct inlines *s)
 {
-	if (load_files(s, s->fd, s->debug) < 0)
+	int rc = load_files(s, s->fd, s->debug);
+
+	if (rc < 0)
 		s->units.n = 0;
+	if (rc < 0 && rc != -ENODATA && s->elf)
+		s->error = rc;
 	s->deferred = false;
 	closep(&s->fd);
 	closep(&s->debug);
+}
+
+int inlines_error(const struct inlines *s)
+{
+	return s->error;
 }
 
 /* Sets the frames of a node and of those around it. */

@@ -25,9 +25,10 @@ int inlines_load(int fd, int debug, struct inlines **ret);
 
 /*
  * Duplicates the descriptors; the first look-up loads the DWARF as inlines_load() does. If that fails, look-ups find
- * nothing.
+ * nothing, and inlines_error() is not 0 where there is DWARF.
  */
 int inlines_open_lazily(int fd, int debug, struct inlines **ret);
+int inlines_error(const struct inlines *s);
 struct inlines *inlines_free(struct inlines *s);
 
 static inline void inlines_freep(struct inlines **s)
