@@ -138,8 +138,10 @@ static void add_warnings(struct decode *d)
 		warn(d, text);
 	}
 	d->total.gaps[GAP_TYPE_LOST] += c->aux_empty_lost;
-	if (!d->input->streams.n && !d->input->store)
-		warn(d, "the input has no trace");
+	if (!d->input->streams.n && !d->input->store) {
+		snprintf(text, sizeof(text), "the input has no trace of thread %lld", (long long)d->job->only_thread);
+		warn(d, d->job->only_thread < 0 ? "the input has no trace" : text);
+	}
 }
 
 static int send_result(struct decode *d, uint64_t started)
