@@ -375,8 +375,7 @@ static int explain_write(const struct explain *x)
 	if (rc != STATUS_OK)
 		return rc;
 	o.budget = 0;
-	rc = export_perfetto.write(s, to, &o, &result);
-	output_files_end(to, rc == 0);
+	rc = output_files_end(to, export_perfetto.write(s, to, &o, &result));
 	if (rc < 0) {
 		client_error("cannot write %s: %s%s", esc(x->path), strerror(-rc), client_write_advice(-rc));
 		return STATUS_FAILED;

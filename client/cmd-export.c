@@ -217,7 +217,7 @@ static int output_close(struct export_output *out, int rc)
 {
 	struct stat st;
 
-	output_files_end(out->fd, rc == 0);
+	rc = output_files_end(out->fd, rc);
 	if (rc == 0 && out->path && fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode))
 		out->bytes = (uint64_t)st.st_size;
 	if (out->path)

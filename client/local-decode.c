@@ -91,10 +91,20 @@ int local_decode_open_snapshot(struct local_decode *d, const char *id, int trace
 	return file_decode_open_snapshot(&d->file, id, trace, json) < 0 ? report_failure(d) : STATUS_OK;
 }
 
-static void end_outputs(struct local_decode *d, bool complete)
+/* Returns rc, the result of the decode, or the first error at the end of an output. */
+static int end_outputs(struct local_decode *d, int rc)
 {
-	for (size_t i = 0; i < d->n_made; i++)
-		output_files_end(d->file.outputs[i], complete);
+	for (size_t i = 0; i < d->n_made; i++) {
+		int error = output_files_end(d->file.outputs[i], rc);
+
+		if (rc < 0 || error == 0)
+			continue;
+		rc = error;
+		client_error("cannot write %s: %s%s",
+			     d->output_files.files[i].path ? esc(d->output_files.files[i].path) : "standard output",
+			     strerror(-rc), client_write_advice(-rc));
+	}
+	return rc;
 }
 
 int local_decode_open_outputs(struct local_decode *d)
@@ -113,7 +123,7 @@ int local_decode_open_outputs(struct local_decode *d)
 		d->n_made += rc == STATUS_OK;
 	}
 	if (rc != STATUS_OK)
-		end_outputs(d, false);
+		end_outputs(d, -ECANCELED);
 	return rc;
 }
 
@@ -157,9 +167,12 @@ int local_decode_run(struct local_decode *d)
 	client_progress_end(d->client);
 	if ((rc == -EIO || rc == -ECANCELED) && reader_is_gone(d))
 		return STATUS_OK;
-	end_outputs(d, rc == 0);
-	if (rc < 0)
+	if (rc < 0) {
+		end_outputs(d, rc);
 		return report_failure(d);
+	}
+	if (end_outputs(d, 0) < 0)
+		return STATUS_FAILED;
 	if (d->on_result)
 		d->on_result(d->client, d->file.result);
 	return STATUS_OK;

@@ -181,16 +181,26 @@ int output_files_open(const char *path, int mode, const char *input, int input_f
 	return STATUS_OK;
 }
 
-void output_files_end(int fd, bool complete)
+/* Some file systems report at a close that they could not write; that of any descriptor of the file will do. */
+static int written(int fd)
 {
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return copy < 0 || close(copy) < 0 ? -errno : 0;
+}
+
+int output_files_end(int fd, int rc)
+{
+	rc = rc == 0 ? written(fd) : rc;
 	for (size_t i = 0; i < ELEMENTS(unfinished); i++) {
 		struct unfinished *u = &unfinished[i];
 
 		if (!u->path || u->fd != fd)
 			continue;
-		if (!complete)
+		if (rc < 0)
 			remove_output(u);
 		ending_drop(u);
 		u->path = NULL;
 	}
+	return rc;
 }

@@ -36,9 +36,10 @@ void output_files_protect(const char *input);
 int output_files_open(const char *path, int mode, const char *input, int input_fd, int *ret);
 
 /*
- * An incomplete file must not be mistaken for a complete one: removes it, also if a signal ends csight before this
- * call. A file of which path is not the name, but a symbolic link, as /dev/stdout, becomes empty.
+ * rc: the result of writing the file. Returns it, or the error that the file system reports only at the end. An
+ * incomplete file must not be mistaken for a complete one: removes it, also if a signal ends csight before this call. A
+ * file of which path is not the name, but a symbolic link, as /dev/stdout, becomes empty.
  */
-void output_files_end(int fd, bool complete);
+int output_files_end(int fd, int rc);
 
 #endif
