@@ -26,6 +26,11 @@ struct address_space;
 int address_space_new(struct address_space **ret);
 struct address_space *address_space_free(struct address_space *s);
 
+static inline void address_space_freep(struct address_space **s)
+{
+	address_space_free(*s);
+}
+
 /* Copies the mapping. Ignores one without a byte. */
 int address_space_add(struct address_space *s, const struct space_mapping *mapping);
 

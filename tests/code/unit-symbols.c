@@ -381,11 +381,50 @@ static void test_names(void)
 	CHECK(symbols_name_rank(true, false, "_start") < symbols_name_rank(true, false, "__switch_to"));
 }
 
+/* The functions of a perf map, as START-END NAME, or START-END NAME@ENTRY if the entry is in another part. */
+static void check_perf_map(const char *map, const char *expected)
+{
+	_cleanup_close_ int fd = memfd_of(map, strlen(map));
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
+	_cleanup_buf_ struct buf b = { 0 };
+	struct symbols_at at = { 0 };
+
+	if (!CHECK_EQ(symbols_load_perf_map(fd, &s), 0))
+		return;
+	do {
+		symbols_find(s, at.end, &at);
+		if (!at.known)
+			continue;
+		buf_printf(&b, "%s%jx-%jx %s", b.size ? ", " : "", (uintmax_t)at.start, (uintmax_t)at.end, at.name);
+		if (at.function != at.start)
+			buf_printf(&b, "@%jx", (uintmax_t)at.function);
+	} while (at.end != UINT64_MAX);
+	buf_u8(&b, 0);
+	CHECK_STR((const char *)b.data, expected);
+}
+
+/* Of the lines for an address, the last one applies. */
+static void test_perf_map(void)
+{
+	check_perf_map("", "");
+	check_perf_map("20 10 b\nnonsense\n10 10 a b\n", "10-20 a b, 20-30 b");
+	check_perf_map("10 10 old\n10 10 new\n", "10-20 new");
+	check_perf_map("10 10 a\n20 10 b\n40 10 c\n0 48 new\n", "0-48 new, 48-50 c");
+	check_perf_map("10 20 old\n0 20 new\n", "0-20 new, 20-30 old");
+	check_perf_map("10 20 new\n0 20 old\n10 20 new\n", "0-10 old, 10-30 new");
+	check_perf_map("0 100 all\n10 10 a\n30 10 b\n", "0-10 all, 10-20 a, 20-30 all@0, 30-40 b, 40-100 all@0");
+	check_perf_map("0 40 all\n0 10 a\n20 10 b\n", "0-10 a, 10-20 all, 20-30 b, 30-40 all@10");
+	check_perf_map("10 0 a\n20 10 b\n40 0 c\n", "10-20 a, 20-30 b, 40-ffffffffffffffff c");
+	check_perf_map("0 40 old\n10 0 new\n18 8 next\n", "0-10 old, 10-18 new, 18-20 next, 20-40 old@0");
+	check_perf_map("10 10 old\n30 0 x\nffffffffffffffff 0 y\n", "10-20 old, 30-ffffffffffffffff x");
+}
+
 int main(void)
 {
 	static char self[4096];
 
 	test_names();
+	test_perf_map();
 	test_by_hand(false);
 	test_by_hand(true);
 	test_threads();
