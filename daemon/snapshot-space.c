@@ -9,6 +9,7 @@
 #include "daemon/perf-map.h"
 #include "daemon/snapshot-space.h"
 #include "lib/base/util.h"
+#include "lib/code/memory-path.h"
 
 enum {
 	BESIDE_TRACE = 256 << 10, /* estimated bytes of a snapshot besides trace and code */
@@ -30,13 +31,21 @@ static uint64_t image_need(const struct snapshot_writer *sw, const struct code_i
 	return need;
 }
 
+bool snapshot_space_has_generated(const struct snapshot_writer *sw)
+{
+	for (size_t n = 0; n < sw->log.n_images; n++)
+		if (is_memory_path(sw->log.images[n].path))
+			return true;
+	return sw->log.pieces || sw->copy->jitdump.fd >= 0;
+}
+
 /* Returns the size of the perf map, if it is going to be copied. */
 static uint64_t perf_map_size(const struct snapshot_writer *sw)
 {
 	_cleanup_close_ int fd = -1;
 	uint64_t size = 0;
 
-	if ((sw->log.pieces || sw->copy->jitdump.fd >= 0) && perf_map_open(sw->target, sw->account, &fd, &size) < 0)
+	if (snapshot_space_has_generated(sw) && perf_map_open(sw->target, sw->account, &fd, &size) < 0)
 		return 0;
 	return size;
 }

@@ -17,6 +17,9 @@ enum {
  */
 bool snapshot_space_has_kernel(const struct snapshot_writer *sw);
 
+/* True if the program may have generated code, which its perf map, if it has one, names. As above. */
+bool snapshot_space_has_generated(const struct snapshot_writer *sw);
+
 /* Returns the most bytes that the directory of the snapshot takes. The log must be read. */
 uint64_t snapshot_space_need(const struct snapshot_writer *sw);
 

@@ -328,7 +328,7 @@ static int write_snapshot_json(struct snapshot_writer *sw, int dir, const struct
 		if (rc < 0)
 			return rc;
 	}
-	if (log->pieces || sw->jitdump) {
+	if (snapshot_space_has_generated(sw)) {
 		rc = add_perf_map(sw, dir, o, images);
 		if (rc < 0)
 			return rc;

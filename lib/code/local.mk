@@ -29,6 +29,7 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/inlines.c lib/code/inlines.h lib/code/inlines-private.h \
 	lib/code/inline-entries.c lib/code/inline-pieces.c \
 	lib/code/inline-instances.c lib/code/inline-instances.h \
+	lib/code/memory-path.h \
 	lib/code/region-map.c lib/code/region-map.h \
 	lib/code/syscall-number.c lib/code/syscall-number.h lib/code/syscalls.h \
 	lib/code/rust-name.c lib/code/rust-name.h \

@@ -6,6 +6,7 @@
 #include "lib/code/demangle.h"
 #include "lib/code/inline-instances.h"
 #include "lib/code/inlines.h"
+#include "lib/code/memory-path.h"
 #include "lib/code/region-map.h"
 #include "lib/code/symbols.h"
 #include "lib/code/unwind.h"
@@ -344,10 +345,12 @@ static int region_get(struct region_map *m, const struct region_draft *d, const 
 		name = set_declaration(d, &e->region);
 	if (name)
 		e->region.name = demangle_symbol(name);
-	else if (d->key.kind == REGION_UNNAMED || d->key.kind == REGION_FUNCTION)
-		e->region.name = unnamed_region_name(d->key.path, d->key.symbols, d->offset);
+	else if (d->key.kind == REGION_UNKNOWN)
+		e->region.name = strdup("[unknown]");
+	else if (d->key.kind == REGION_ANON && (!d->key.path[0] || strncmp(d->key.path, "//", 2) == 0))
+		e->region.name = strdup("[anon]");
 	else
-		e->region.name = strdup(d->key.kind == REGION_ANON ? "[anon]" : "[unknown]");
+		e->region.name = unnamed_region_name(d->key.path, d->key.symbols, d->offset);
 	if (!e->region.name) {
 		free(e);
 		return -ENOMEM;
@@ -406,7 +409,7 @@ static void look_up_inlined(const struct timed_mapping *map, uint64_t addr, stru
 	hit->end = MIN(hit->end, MIN(at->end, map->offset + (map->end - map->start)) + bias);
 }
 
-/* Looks up code in no file in the table of names; narrows the bounds of hit accordingly. */
+/* Looks up code in memory in the table of names; narrows the bounds of hit accordingly. */
 static void look_up_name(const struct region_map *m, uint64_t addr, struct region_draft *d, struct region_hit *hit)
 {
 	struct symbols_at at = { .start = hit->start, .end = hit->end };
@@ -433,12 +436,18 @@ void region_map_enable_inlined(struct region_map *m)
 	m->with_inlined = true;
 }
 
+/* Generated code; memory that has an ELF file in it is a file. */
+static bool is_memory(const struct timed_mapping *map)
+{
+	return is_memory_path(map->path) && !map->symbols && !map->build_id[0];
+}
+
 /* Looks up addr in one mapping. hit has the bounds of the span, and gets those of the result. */
 static void look_up(const struct region_map *m, const struct timed_mapping *map, uint64_t addr, struct region_draft *d,
 		    struct region_hit *hit)
 {
 	d->key.path = map->path;
-	if (map->path[0] && strncmp(map->path, "//", 2) != 0) {
+	if (!is_memory(map)) {
 		look_up_in_file(map, addr, d, hit);
 	} else {
 		d->key.kind = REGION_ANON;

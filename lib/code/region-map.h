@@ -23,7 +23,7 @@ enum region_kind {
 	REGION_FUNCTION, /* named [image+0xOFFSET] if no symbol names it */
 	REGION_PLT,      /* a PLT stub, named name@plt */
 	REGION_UNNAMED,  /* code of an image between its functions, named [image+0xOFFSET] */
-	REGION_ANON,     /* code in memory of no file, named [anon] or after the mapping */
+	REGION_ANON,     /* code in memory, named [anon] or after the mapping */
 	REGION_UNKNOWN,  /* no known mapping, named [unknown] */
 	/* These have no addresses: */
 	REGION_INLINED,   /* a function that is inlined in others */
@@ -71,9 +71,9 @@ static inline void region_map_freep(struct region_map **m)
 
 /* The map copies the strings, and borrows the tables, which must outlive it. */
 struct region_mapping {
-	uint64_t addr, len, offset;    /* as in struct pd_map */
-	uint64_t time;                 /* the mapping is valid from then on, until another one covers it */
-	const char *path;              /* "" or "//anon": no file */
+	uint64_t addr, len, offset; /* as in struct pd_map */
+	uint64_t time;              /* the mapping is valid from then on, until another one covers it */
+	const char *path; /* "" or "//anon": no file; the kernel's name of other memory: "/memfd:x", "[heap]" */
 	const struct symbols *symbols; /* of the file; NULL: none */
 	struct inlines *inlines;       /* NULL: none */
 	struct unwind *unwind;         /* NULL: none */
@@ -86,7 +86,7 @@ struct region_mapping {
  */
 int region_map_add(struct region_map *m, const struct region_mapping *mapping);
 
-/* Sets a table of names by address for code in no file, as a perf map has them. Borrowed. Call before any look-up. */
+/* Sets a table of names by address for code in memory, as a perf map has them. Borrowed. Call before any look-up. */
 void region_map_set_names(struct region_map *m, const struct symbols *by_address);
 
 /* Makes look-ups return inlined functions, too. Call before any look-up. */

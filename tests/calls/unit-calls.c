@@ -971,6 +971,52 @@ static void test_regions(void)
 	symbols_free(c);
 }
 
+/* Code in memory, whatever the kernel calls that, has the names of a perf map; code in files has not. */
+static void test_memory(void)
+{
+	static const struct {
+		const char *path, *build_id, *named, *unnamed;
+	} cases[] = {
+		{ "", NULL, "compiled", "[anon]" },
+		{ "//anon", NULL, "compiled", "[anon]" },
+		{ "/memfd:doublemapper (deleted)", NULL, "compiled", "[memfd:doublemapper (deleted)]" },
+		{ "/dev/zero (deleted)", NULL, "compiled", "[zero (deleted)]" },
+		{ "/SYSV00000000 (deleted)", NULL, "compiled", "[SYSV00000000 (deleted)]" },
+		{ "[anon:v8]", NULL, "compiled", "[anon:v8]" },
+		{ "/memfd:program (deleted)", "01", "[memfd:program (deleted)]", "[memfd:program (deleted)]" },
+		{ "/tmp/library.so (deleted)", NULL, "[library.so (deleted)]", "[library.so (deleted)]" },
+		{ "[vdso]", NULL, "[vdso]", "[vdso]" },
+	};
+	const struct symbol list[] = { { 0x10100, 0x10200, "compiled" } };
+	struct symbols *names;
+
+	CHECK_EQ(symbols_from_list(list, ELEMENTS(list), &names), 0);
+	for (size_t i = 0; i < ELEMENTS(cases); i++) {
+		struct region_mapping m = { .addr = 0x10000,
+					    .len = 0x1000,
+					    .offset = 0x3000,
+					    .path = cases[i].path,
+					    .build_id = cases[i].build_id };
+		bool memory = strcmp(cases[i].named, "compiled") == 0;
+		struct region_map *map;
+		struct region_hit hit;
+
+		region_map_new(&map);
+		region_map_set_names(map, names);
+		CHECK_EQ(region_map_add(map, &m), 0);
+		CHECK_EQ(region_map_find(map, 0x10180, 0, &hit), 0);
+		CHECK_STR(hit.region->name, cases[i].named);
+		CHECK_EQ(hit.region->kind, memory ? REGION_FUNCTION : REGION_UNNAMED);
+		CHECK_EQ(hit.region->start, memory ? 0x10100 : 0x10000);
+		CHECK_STR(hit.region->image, cases[i].path);
+		CHECK_EQ(region_map_find(map, 0x10400, 0, &hit), 0);
+		CHECK_STR(hit.region->name, cases[i].unnamed);
+		CHECK_EQ(hit.region->kind, memory ? REGION_ANON : REGION_UNNAMED);
+		region_map_free(map);
+	}
+	symbols_free(names);
+}
+
 /* A loop of an inlined function, whose head is where calls of it begin, with or without interrupts at the head. */
 static void loop_in_inlined(const char *want, int interrupts, bool traced)
 {
@@ -1164,6 +1210,7 @@ static void test_all(void)
 	test_ties();
 	test_guess_ahead();
 	test_regions();
+	test_memory();
 	test_loop_in_inlined();
 	test_pause_in_inlined();
 	test_pause_before_guess();

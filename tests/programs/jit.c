@@ -5,8 +5,10 @@
  *   closed    code is replaced at the same address, in memory that is either writable or executable
  *   appended  as closed, but each piece of code has another address
  *   jitdump   as open, and the program writes a jitdump
+ *   memfd     as appended, in shared memory that has a descriptor
  * With a third argument it also writes a perf map, and at its end waits for the end of its standard input.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
@@ -20,7 +22,7 @@ typedef uint64_t (*code)(uint64_t);
 
 enum { ADD_X0_1 = 0x91000400, ADD_X0_2 = 0x91000800, EOR_X0_1 = 0xd2400000, LSL_X0_1 = 0xd37ff800, RET = 0xd65f03c0 };
 enum { PAGE = 4096, PLACE = 256, ROUNDS_MAX = 4096 };
-enum how { OPEN, CLOSED, APPENDED, JITDUMP };
+enum how { OPEN, CLOSED, APPENDED, JITDUMP, MEMFD };
 
 static enum how how;
 static int dump = -1, named;
@@ -92,11 +94,11 @@ static code write_code(uint32_t *at, unsigned variant)
 	};
 	void *page = (void *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1));
 
-	if (how == CLOSED || how == APPENDED)
+	if (how != OPEN && how != JITDUMP)
 		check(mprotect(page, PAGE, PROT_READ | PROT_WRITE) == 0);
 	memcpy(at, bodies[variant % 4], sizeof(bodies[0]));
 	__builtin___clear_cache((char *)at, (char *)(at + 4));
-	if (how == CLOSED || how == APPENDED)
+	if (how != OPEN && how != JITDUMP)
 		check(mprotect(page, PAGE, PROT_READ | PROT_EXEC) == 0);
 	if (how == JITDUMP)
 		write_record(at, variant);
@@ -122,34 +124,37 @@ static void name_code(const uint8_t *memory)
 static void *generate(void *arg)
 {
 	unsigned long rounds = (unsigned long)(uintptr_t)arg;
-	size_t size = how == APPENDED ? (rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX) * PAGE : PAGE;
+	int fd = how == MEMFD ? memfd_create("generated", MFD_CLOEXEC) : -1, spread = how == APPENDED || how == MEMFD;
+	size_t size = spread ? (rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX) * PAGE : PAGE;
 	int prot = PROT_READ | PROT_WRITE | (how == OPEN || how == JITDUMP ? PROT_EXEC : 0);
-	uint8_t *memory = mmap(NULL, size, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *memory;
 	uint64_t v = 1;
 
+	check(fd < 0 || ftruncate(fd, (off_t)size) == 0);
+	memory = mmap(NULL, size, prot, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
 	check(memory != MAP_FAILED);
 	if (named)
 		name_code(memory);
 	for (unsigned i = 0; i < rounds; i++) {
-		uint8_t *place = memory + (how == APPENDED ? (size_t)i * PAGE % size : i / 8 % 2 * PLACE);
+		uint8_t *place = memory + (spread ? (size_t)i * PAGE % size : i / 8 % 2 * PLACE);
 		code f = write_code((uint32_t *)(void *)place, i);
 
 		for (int k = 0; k < 30; k++)
 			v = f(v);
 	}
-	if (how != APPENDED && !named)
+	if (!spread && !named)
 		munmap(memory, size);
 	return (void *)(uintptr_t)v;
 }
 
 int main(int argc, char **argv)
 {
-	static const char *const words[] = { "open", "closed", "appended", "jitdump" };
+	static const char *const words[] = { "open", "closed", "appended", "jitdump", "memfd" };
 	unsigned long rounds = size_of(argc, argv, 60);
 	pthread_t other;
 	void *v, *w;
 
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < 5; i++)
 		if (argc > 2 && strcmp(argv[2], words[i]) == 0)
 			how = i;
 	named = argc > 3;
