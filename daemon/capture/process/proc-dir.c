@@ -302,7 +302,9 @@ int proc_dir_open_perf_map(pid_t pid, int pidfd, uid_t uid, int *ret_fd, uint64_
 	char path[64];
 	int rc = proc_dir_open(pid, pidfd, &p);
 
-	if (rc < 0)
+	if (rc == -ESRCH)
+		p = (struct proc_dir){ .dir = -1, .root = open("/", O_PATH | O_CLOEXEC), .pidfd = pidfd, .pid = pid };
+	if (rc < 0 && p.root < 0)
 		return rc;
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)inner_pid(&p));
 	rc = proc_dir_open_file(&p, path, &fd, &id);

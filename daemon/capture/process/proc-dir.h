@@ -71,8 +71,9 @@ int proc_dir_open_map(const struct proc_dir *p, const struct proc_map *m, int *r
 int proc_dir_open_file(const struct proc_dir *p, const char *path, int *ret_fd, struct file_identity *ret_id);
 
 /*
- * Opens the process's perf map, which names generated code: /tmp/perf-PID.map beneath its own root, owned by uid.
- * ret_size: the current size. -EFBIG: larger than the limit.
+ * Opens the process's perf map, which names generated code: /tmp/perf-PID.map beneath its own root, owned by uid. If
+ * the process has ended, its root and its number in its namespace are unknown, and those of csightd count. ret_size:
+ * the current size. -EFBIG: larger than the limit.
  */
 int proc_dir_open_perf_map(pid_t pid, int pidfd, uid_t uid, int *ret_fd, uint64_t *ret_size);
 
