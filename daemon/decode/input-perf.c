@@ -234,7 +234,10 @@ static int add_jitdump(struct input *in)
 	if (j.broken)
 		input_warn(in,
 			   "the program's jitdump is cut, invalid or too large: code it describes later is unknown");
-	return jitdump_add(&j, in->job->jitdump, in->images, target_pid(in));
+	rc = jitdump_add(&j, in->job->jitdump, in->images, target_pid(in));
+	if (rc == 0 && jitdump_take_names(&j, &in->described) == -ENOMEM)
+		rc = -ENOMEM;
+	return rc;
 }
 
 static int map_images(struct perf_input *p)

@@ -8,6 +8,7 @@
 
 #include "daemon/decode/input.h"
 #include "lib/code/debug-file.h"
+#include "lib/code/symbols.h"
 #include "lib/etm/pool.h"
 
 enum {
@@ -26,6 +27,7 @@ struct input *input_close(struct input *in)
 		return NULL;
 	in->ops->close(in);
 	image_set_free(in->images);
+	symbols_free(in->described);
 	stream_list_done(&in->streams);
 	free(in->map_files);
 	buf_done(&in->kernel);

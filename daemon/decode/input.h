@@ -46,6 +46,7 @@ struct input {
 	bool by_core;                          /* processes in the contents are cores */
 	struct image_set *images;              /* NULL in a job that only describes the input */
 	uint32_t names;                        /* number of the image that is a perf map, or IMAGE_NONE */
+	struct symbols *described;             /* functions by address, from a jitdump; or NULL */
 	uint32_t *map_files;                   /* image of each mapping in the contents */
 	struct buf kernel;                     /* of struct image_mapping: the parts of the kernel's image */
 	const struct pd_clock *clock;          /* converts timestamps to times; NULL: they are used as they are */

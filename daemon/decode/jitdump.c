@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "daemon/decode/jitdump.h"
 #include "lib/base/array.h"
 #include "lib/base/hash.h"
@@ -10,6 +13,7 @@
 
 enum {
 	PIECES_MAX = 1 << 20,
+	NAMES_MAX = 64 << 20,
 	RECORD_MAX = 16 << 20, /* longer records are skipped */
 	MAGIC = 0x4a695444,
 	RECORD_LOAD = 0,
@@ -32,6 +36,7 @@ struct parser {
 void jitdump_done(struct jitdump *j)
 {
 	free(j->pieces);
+	buf_done(&j->names);
 	*j = (struct jitdump){ 0 };
 }
 
@@ -70,6 +75,8 @@ static int read_load(struct parser *p, struct reader *r, uint64_t time, uint64_t
 	    piece.size > INT64_MAX - piece.start)
 		return -EBADMSG;
 	piece.offset = end - rd_left(r);
+	piece.name = (uint32_t)p->dump.names.size;
+	buf_add(&p->dump.names, name, strlen(name) + 1);
 	return add_piece(p, &piece);
 }
 
@@ -91,6 +98,7 @@ static int read_move(struct parser *p, struct reader *r, uint64_t time)
 	if (*latest == UINT32_MAX)
 		return 0;
 	piece.offset = p->dump.pieces[*latest].offset;
+	piece.name = p->dump.pieces[*latest].name;
 	piece.size = MIN(piece.size, p->dump.pieces[*latest].size);
 	return piece.size > INT64_MAX - piece.start ? -EBADMSG : add_piece(p, &piece);
 }
@@ -159,7 +167,7 @@ static int read_record(struct parser *p)
 
 int jitdump_read(int fd, int64_t shift, struct jitdump *ret)
 {
-	_cleanup_(parser_done) struct parser p = { .fd = fd, .shift = shift };
+	_cleanup_(parser_done) struct parser p = { .fd = fd, .shift = shift, .dump.names.limit = NAMES_MAX };
 	int rc = read_header(&p);
 
 	while (rc == 0)
@@ -203,4 +211,34 @@ int jitdump_add(const struct jitdump *j, int fd, struct image_set *images, uint3
 						    .time = j->pieces[i].time };
 	rc = image_add_generated(images, pid, fd, pieces, j->n);
 	return rc == 0 && j->broken ? hide_later_code(j, images, pid) : rc;
+}
+
+static int compare_pieces(const void *left, const void *right)
+{
+	const struct jitdump_piece *a = *(struct jitdump_piece *const *)left,
+				   *b = *(struct jitdump_piece *const *)right;
+
+	if (a->time != b->time)
+		return a->time < b->time ? -1 : 1;
+	return (a > b) - (a < b);
+}
+
+int jitdump_take_names(struct jitdump *j, struct symbols **ret)
+{
+	_cleanup_free_ const struct jitdump_piece **list = calloc(j->n + 1, sizeof(*list));
+	_cleanup_free_ struct symbol_layer *layers = calloc(j->n + 1, sizeof(*layers));
+	size_t n = 0;
+
+	if (!list || !layers)
+		return -ENOMEM;
+	if (buf_error(&j->names))
+		return buf_error(&j->names);
+	for (size_t i = 0; i < j->n; i++)
+		list[i] = &j->pieces[i];
+	qsort(list, j->n, sizeof(*list), compare_pieces);
+	for (size_t i = 0; i < j->n; i++)
+		if (list[i]->size && j->names.data[list[i]->name])
+			layers[n++] =
+			    (struct symbol_layer){ list[i]->start, list[i]->start + list[i]->size, list[i]->name };
+	return symbols_from_layers(layers, n, &j->names, ret);
 }

@@ -163,8 +163,10 @@ static int make_regions(struct calls_output *c, uint32_t pid, struct region_map 
 		return rc;
 	if (c->input->job->inlines)
 		region_map_enable_inlined(regions);
-	if (c->input->names != IMAGE_NONE && pid == snapshot_number(c->input->job, "pid"))
-		region_map_set_names(regions, c->tables.list[c->input->names].symbols);
+	if (pid == snapshot_number(c->input->job, "pid"))
+		region_map_set_names(regions,
+				     c->input->names != IMAGE_NONE ? c->tables.list[c->input->names].symbols : NULL,
+				     c->input->described);
 	if (array_reserve(c->processes, c->n_processes, &c->cap_processes) < 0)
 		return -ENOMEM;
 	c->processes[c->n_processes++] = (struct process_regions){ pid, regions };

@@ -36,6 +36,7 @@ lib_code_libcode_la_SOURCES += \
 	lib/code/symbols-elf.c \
 	lib/code/symbols-file.c \
 	lib/code/symbols-kernel.c \
+	lib/code/symbols-layers.c \
 	lib/code/symbols-perf.c \
 	lib/code/symbols.c lib/code/symbols.h lib/code/symtab.h \
 	lib/code/ocaml-traps.c lib/code/ocaml-traps.h \

@@ -57,7 +57,7 @@ struct region_map {
 	struct region_hit recent[REGION_RECENT];
 	void *caller_cache; /* region_map_cache() */
 	size_t caller_cache_size;
-	const struct symbols *names; /* by address, for code in no file; or NULL */
+	const struct symbols *names[2]; /* region_map_set_names(), in order */
 	bool with_inlined;
 	struct inline_instances instances;
 };
@@ -412,23 +412,26 @@ static void look_up_inlined(const struct timed_mapping *map, uint64_t addr, stru
 /* Looks up code in memory in the table of names; narrows the bounds of hit accordingly. */
 static void look_up_name(const struct region_map *m, uint64_t addr, struct region_draft *d, struct region_hit *hit)
 {
-	struct symbols_at at = { .start = hit->start, .end = hit->end };
+	struct symbols_at at = { 0 };
 
-	if (!m->names)
-		return;
-	symbols_find(m->names, addr, &at);
-	hit->start = MAX(hit->start, at.start);
-	hit->end = MIN(hit->end, at.end);
-	if (!at.known)
-		return;
-	d->key = (struct region_key){ d->key.path, m->names, at.function, REGION_FUNCTION };
-	d->end = at.function_end;
-	d->name = at.name;
+	for (size_t i = 0; i < ELEMENTS(m->names) && !at.known; i++) {
+		if (!m->names[i])
+			continue;
+		symbols_find(m->names[i], addr, &at);
+		hit->start = MAX(hit->start, at.start);
+		hit->end = MIN(hit->end, at.end);
+		if (!at.known)
+			continue;
+		d->key = (struct region_key){ d->key.path, m->names[i], at.function, REGION_FUNCTION };
+		d->end = at.function_end;
+		d->name = at.name;
+	}
 }
 
-void region_map_set_names(struct region_map *m, const struct symbols *by_address)
+void region_map_set_names(struct region_map *m, const struct symbols *perf_map, const struct symbols *others)
 {
-	m->names = by_address;
+	m->names[0] = perf_map;
+	m->names[1] = others;
 }
 
 void region_map_enable_inlined(struct region_map *m)

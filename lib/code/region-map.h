@@ -86,8 +86,11 @@ struct region_mapping {
  */
 int region_map_add(struct region_map *m, const struct region_mapping *mapping);
 
-/* Sets a table of names by address for code in memory, as a perf map has them. Borrowed. Call before any look-up. */
-void region_map_set_names(struct region_map *m, const struct symbols *by_address);
+/*
+ * Sets tables of names by address for code in memory: that of a perf map, and one for code that it does not name.
+ * Borrowed; NULL: none. Call before any look-up.
+ */
+void region_map_set_names(struct region_map *m, const struct symbols *perf_map, const struct symbols *others);
 
 /* Makes look-ups return inlined functions, too. Call before any look-up. */
 void region_map_enable_inlined(struct region_map *m);

@@ -14,6 +14,7 @@
 
 #include "lib/base/util.h"
 
+struct buf;
 struct symbols;
 
 /*
@@ -33,6 +34,18 @@ struct symbol {
 
 /* Makes a table from a list in any order. Names are copied. */
 int symbols_from_list(const struct symbol *list, size_t n, struct symbols **ret);
+
+/* As struct symbol; name: its offset in a buffer. */
+struct symbol_layer {
+	uint64_t start, end;
+	uint32_t name;
+};
+
+/*
+ * Makes a table from a list in order of time: each function replaces what it overlaps of earlier ones. names has
+ * strings with their NULs, and is taken on success. -EFBIG: too many; -ENOMEM.
+ */
+int symbols_from_layers(const struct symbol_layer *layers, size_t n, struct buf *names, struct symbols **ret);
 
 /* Makes a table from a perf map (/tmp/perf-PID.map); its offsets are addresses. Malformed lines are ignored. */
 int symbols_load_perf_map(int fd, struct symbols **ret);

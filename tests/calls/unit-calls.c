@@ -1002,7 +1002,7 @@ static void test_memory(void)
 		struct region_hit hit;
 
 		region_map_new(&map);
-		region_map_set_names(map, names);
+		region_map_set_names(map, NULL, names);
 		CHECK_EQ(region_map_add(map, &m), 0);
 		CHECK_EQ(region_map_find(map, 0x10180, 0, &hit), 0);
 		CHECK_STR(hit.region->name, cases[i].named);

@@ -34,18 +34,19 @@ static void put_record(struct buf *b, uint32_t type, uint32_t size, uint64_t tim
 }
 
 /* stated: the size of the code that the record states; the file has 16 bytes. */
-static void put_load(struct buf *b, uint64_t time, uint64_t start, uint64_t stated, uint64_t index, int fill)
+static void put_load(struct buf *b, uint64_t time, uint64_t start, uint64_t stated, uint64_t index, const char *name)
 {
+	size_t size = strlen(name) + 1;
 	uint8_t code[16];
 
-	memset(code, fill, sizeof(code));
-	put_record(b, LOAD, 16 + 40 + 5 + sizeof(code), time);
+	memset(code, name[0], sizeof(code));
+	put_record(b, LOAD, (uint32_t)(16 + 40 + size + sizeof(code)), time);
 	buf_u64(b, 7);
 	buf_u64(b, start);
 	buf_u64(b, start);
 	buf_u64(b, stated);
 	buf_u64(b, index);
-	buf_add(b, "name", 5);
+	buf_add(b, name, size);
 	buf_add(b, code, sizeof(code));
 }
 
@@ -92,10 +93,10 @@ static void test_code(bool broken)
 	_cleanup_close_ int fd = -1;
 
 	put_good_header(&b);
-	put_load(&b, 10, 0x1000, 16, 1, 'a');
+	put_load(&b, 10, 0x1000, 16, 1, "a name");
 	put_record(&b, CLOSE + 90, 16, 11); /* of an unknown type */
-	put_load(&b, 30, 0x1000, 16, 2, 'c');
-	put_load(&b, 20, 0x1000, 16, 3, 'b'); /* out of order */
+	put_load(&b, 30, 0x1000, 16, 2, "c name");
+	put_load(&b, 20, 0x1000, 16, 3, "b name"); /* out of order */
 	put_move(&b, 40, 0x2000, 8, 1);
 	put_move(&b, 50, 0x3000, 8, 77); /* of code that is not described */
 	if (broken)
@@ -121,6 +122,38 @@ static void test_code(bool broken)
 	CHECK_EQ(code_at(images, 0x2000, SHIFT + 41), broken ? 0 : 'a');
 }
 
+static const char *name_at(const struct symbols *s, uint64_t addr)
+{
+	struct symbols_at at;
+
+	symbols_find(s, addr, &at);
+	return at.known ? at.name : "-";
+}
+
+/* Functions by address: the latest that was there, by its time. */
+static void test_names(void)
+{
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
+	_cleanup_(jitdump_done) struct jitdump j = { 0 };
+	_cleanup_buf_ struct buf b = { 0 };
+
+	put_good_header(&b);
+	put_load(&b, 30, 0x1000, 16, 1, "newr");
+	put_load(&b, 20, 0x1008, 16, 2, "oldr");
+	put_move(&b, 40, 0x2000, 8, 1);
+	put_load(&b, 50, 0x3000, 16, 3, "");
+	read_all(&b, &j);
+	CHECK_EQ(jitdump_take_names(&j, &s), 0);
+	if (!s)
+		return;
+	CHECK_STR(name_at(s, 0x100c), "newr");
+	CHECK_STR(name_at(s, 0x1010), "oldr");
+	CHECK_STR(name_at(s, 0x1018), "-");
+	CHECK_STR(name_at(s, 0x2004), "newr");
+	CHECK_STR(name_at(s, 0x2008), "-");
+	CHECK_STR(name_at(s, 0x3000), "-");
+}
+
 /* A jitdump that was copied while the program wrote it is valid up to its last complete record. */
 static void test_incomplete(void)
 {
@@ -128,9 +161,9 @@ static void test_incomplete(void)
 	size_t first;
 
 	put_good_header(&b);
-	put_load(&b, 10, 0x1000, 16, 1, 'a');
+	put_load(&b, 10, 0x1000, 16, 1, "a name");
 	first = b.size;
-	put_load(&b, 20, 0x1000, 16, 1, 'b');
+	put_load(&b, 20, 0x1000, 16, 1, "b name");
 	for (size_t size = 0; size <= b.size; size++) {
 		_cleanup_(jitdump_done) struct jitdump j = { 0 };
 		_cleanup_close_ int fd = file_of(&b, size);
@@ -158,7 +191,7 @@ static void test_invalid(void)
 		_cleanup_buf_ struct buf b = { 0 };
 
 		put_header(&b, headers[i].magic, headers[i].version, headers[i].size, headers[i].flags);
-		put_load(&b, 10, 0x1000, 16, 1, 'a');
+		put_load(&b, 10, 0x1000, 16, 1, "a name");
 		read_all(&b, &j);
 		CHECK(j.broken && j.n == 0);
 	}
@@ -167,8 +200,8 @@ static void test_invalid(void)
 		_cleanup_buf_ struct buf b = { 0 };
 
 		put_good_header(&b);
-		put_load(&b, 10, 0x1000, 16, 1, 'a');
-		put_load(&b, 20, 0x1000, sizes[i], 2, 'b');
+		put_load(&b, 10, 0x1000, 16, 1, "a name");
+		put_load(&b, 20, 0x1000, sizes[i], 2, "b name");
 		read_all(&b, &j);
 		CHECK(j.broken && j.n == 1);
 	}
@@ -176,6 +209,7 @@ static void test_invalid(void)
 
 int main(void)
 {
+	test_names();
 	test_code(false);
 	test_code(true);
 	test_incomplete();

@@ -14,7 +14,9 @@
 static size_t read_dump(const uint8_t *data, size_t size)
 {
 	_cleanup_(jitdump_done) struct jitdump j = { 0 };
+	_cleanup_(symbols_freep) struct symbols *s = NULL;
 	_cleanup_close_ int fd = fuzz_fd(data, size);
+	struct symbols_at at;
 	size_t sum = 0;
 
 	if (jitdump_read(fd, 0, &j) < 0)
@@ -24,6 +26,10 @@ static size_t read_dump(const uint8_t *data, size_t size)
 		fuzz_require(j.pieces[i].size <= INT64_MAX - j.pieces[i].start);
 		for (uint64_t k = 0; k < j.pieces[i].size; k++)
 			sum += data[j.pieces[i].offset + k];
+	}
+	if (jitdump_take_names(&j, &s) == 0) {
+		symbols_find(s, 0x1010, &at);
+		sum += at.name ? strlen(at.name) : 0;
 	}
 	return sum + j.broken;
 }
