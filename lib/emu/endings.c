@@ -14,11 +14,11 @@
 
 static void on_exit_of(qemu_plugin_id_t id, unsigned vcpu)
 {
-	struct traced_thread *t = tracing.threads[vcpu];
+	struct traced_thread *t = tracing_thread;
 
 	if (!t)
 		return;
-	tracing.threads[vcpu] = NULL;
+	tracing_thread = NULL;
 	if (t->slot) {
 		if (!t->slot->end_ns)
 			t->slot->end_ns = tracing_time(t);
@@ -73,7 +73,7 @@ static void emit_death(struct traced_thread *t, uint64_t pc, int signal)
 
 static void on_death(int signal)
 {
-	struct traced_thread *t = tracing.threads[tracing_vcpu];
+	struct traced_thread *t = tracing_thread;
 
 	if (!tracing.opened || tracing.untraced)
 		return;

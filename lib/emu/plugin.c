@@ -113,7 +113,7 @@ static void after_fork_in_parent(void)
 
 static void after_fork_in_child(void)
 {
-	struct traced_thread *t = tracing.threads[tracing_vcpu];
+	struct traced_thread *t = tracing_thread;
 	struct shared parent = tracing.shared;
 	static struct emu_header unregistered;
 
@@ -127,9 +127,6 @@ static void after_fork_in_child(void)
 		watch_thread_done(t);
 	if (tracing.truth)
 		truth_after_fork();
-	for (unsigned i = 0; i < TRACING_VCPUS; i++)
-		if (i != tracing_vcpu)
-			tracing.threads[i] = NULL;
 	if (shared_open(&tracing.options, parent.header->exe, (uint32_t)getppid(), &tracing.shared) < 0) {
 		/* Without registration the child stays frozen. */
 		atomic_store(&unregistered.control, 1);

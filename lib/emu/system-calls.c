@@ -79,7 +79,7 @@ static void emit_number(struct traced_thread *t, int64_t number)
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3,
 		       uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
-	struct traced_thread *t = tracing.threads[vcpu];
+	struct traced_thread *t = tracing_thread;
 
 	self_number = number;
 	memcpy(self_call, (const uint64_t[]){ a1, a2, a3, a4, a5, a6 }, sizeof(self_call));
@@ -128,7 +128,7 @@ static void end_call(struct traced_thread *t, int64_t number, int64_t result)
 
 static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)
 {
-	struct traced_thread *t = tracing.threads[vcpu];
+	struct traced_thread *t = tracing_thread;
 
 	self_number = 0;
 	/* The arguments can be read safely only after the system call has accepted them. */

@@ -24,6 +24,8 @@ struct tracing_process tracing = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 };
 __thread unsigned tracing_vcpu;
+/* In static TLS: tracing_block() reads it without the call of a function. */
+__thread struct traced_thread *tracing_thread __attribute__((tls_model("initial-exec")));
 
 /* True if watch_step() follows the thread. */
 static inline bool is_followed(const struct traced_thread *t)
@@ -140,7 +142,7 @@ static struct traced_thread *thread_begin(unsigned vcpu)
 	pthread_mutex_lock(&tracing.lock);
 	tracing_take_slot(t);
 	pthread_mutex_unlock(&tracing.lock);
-	tracing.threads[vcpu] = t;
+	tracing_thread = t;
 	return t;
 }
 
@@ -363,7 +365,7 @@ static void between_blocks(struct traced_thread *t, uint64_t next)
  */
 static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const struct traced_block *b)
 {
-	struct traced_thread *t = tracing.threads[vcpu];
+	struct traced_thread *t = tracing_thread;
 	const struct traced_block *before;
 	uint32_t word = read_control_word();
 
@@ -455,7 +457,7 @@ static __attribute__((noinline)) void on_complex_block(struct traced_thread *t, 
 void tracing_block(unsigned vcpu, void *userdata)
 {
 	const struct traced_block *b = userdata, *last;
-	struct traced_thread *t = tracing.threads[vcpu];
+	struct traced_thread *t = tracing_thread;
 
 	if (__builtin_expect(!t || !t->last || read_control_word() != t->seen || codelog_epoch() != t->epoch, 0)) {
 		on_unusual_block(vcpu, b);

@@ -19,8 +19,6 @@
 #include "lib/emu/signals.h"
 #include "lib/emu/thread-clock.h"
 
-enum { TRACING_VCPUS = 16384 };
-
 struct traced_block {
 	uint64_t start, end, target;
 	uint32_t count;
@@ -61,7 +59,6 @@ struct tracing_process {
 	bool truth, stacks;
 	struct shared shared;
 	struct codelog *codelog;
-	struct traced_thread *threads[TRACING_VCPUS];
 	pthread_mutex_t lock;           /* slots, the code log, handlers, blocks */
 	_Atomic uint64_t code_replaced; /* virtual time of the last record that replaces code */
 	uint64_t base;                  /* offset of guest addresses in QEMU's address space */
@@ -74,6 +71,7 @@ struct tracing_process {
 
 extern struct tracing_process tracing;
 extern __thread unsigned tracing_vcpu;
+extern __thread struct traced_thread *tracing_thread; /* the calling one; NULL: it has not begun */
 
 /* Called before each block; userdata: a struct traced_block. */
 void tracing_block(unsigned vcpu, void *userdata);

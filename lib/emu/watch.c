@@ -317,11 +317,11 @@ static void reached(struct traced_thread *t, const struct watched_place *p, uint
 static void enter_block(unsigned vcpu, void *userdata)
 {
 	const struct watched_block *w = userdata;
-	struct traced_thread *t = tracing.threads[vcpu];
+	struct traced_thread *t = tracing_thread;
 	const struct traced_block *before = t && t->last ? t->last : t ? t->untraced : NULL;
 
 	tracing_block(vcpu, w->block);
-	t = tracing.threads[vcpu];
+	t = tracing_thread;
 	if (t && t->watching)
 		close_unseen(t, before && before->link);
 	for (unsigned i = 0; t && i < w->n; i++)
@@ -332,7 +332,7 @@ static void enter_block(unsigned vcpu, void *userdata)
 static void enter_instruction(unsigned vcpu, void *userdata)
 {
 	const struct watched_block *w = userdata;
-	struct traced_thread *t = tracing.threads[vcpu];
+	struct traced_thread *t = tracing_thread;
 
 	for (unsigned i = 0; t && i < w->n; i++)
 		reached(t, &w->places[i], w->address, NULL);
