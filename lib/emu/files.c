@@ -9,7 +9,7 @@
 #include "lib/emu/buildid.h"
 #include "lib/emu/files.h"
 
-enum { PAGE = 4096, FD_LEAST = 600 };
+enum { PAGE = 4096 };
 
 static struct mapped_file *files;
 static uint32_t n_files;
@@ -35,7 +35,7 @@ static bool is_mapped(int fd, const struct files_mapping *m)
 static int open_mapped(const struct files_mapping *m)
 {
 	char link[64];
-	int fd, high;
+	int fd;
 
 	snprintf(link, sizeof(link), "/proc/self/map_files/%llx-%llx", (unsigned long long)m->start,
 		 (unsigned long long)m->end);
@@ -44,14 +44,16 @@ static int open_mapped(const struct files_mapping *m)
 		fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return -1;
-	high = is_mapped(fd, m) ? fcntl(fd, F_DUPFD_CLOEXEC, FD_LEAST) : -1;
+	if (is_mapped(fd, m))
+		return descriptor_move(fd);
 	close(fd);
-	return high;
+	return -1;
 }
 
 struct mapped_file *files_find(struct shared *s, const struct files_mapping *m)
 {
 	struct mapped_file *f;
+	int fd;
 
 	for (f = files; f; f = f->next)
 		if (f->inode == m->inode && f->major == m->major && f->minor == m->minor &&
@@ -65,25 +67,31 @@ struct mapped_file *files_find(struct shared *s, const struct files_mapping *m)
 	f->inode = m->inode;
 	f->major = m->major;
 	f->minor = m->minor;
-	f->fd = open_mapped(m);
+	fd = open_mapped(m);
 	f->next = files;
 	files = f;
-	if (f->fd < 0)
+	if (fd < 0)
 		return f;
+	f->descriptor = descriptor_keep(fd);
 	f->id = ++n_files;
-	f->build_id_size = buildid_read(f->fd, f->build_id);
-	shared_send_file(s, f->id, f->fd);
+	f->build_id_size = buildid_read(fd, f->build_id);
+	shared_send_file(s, f->id, fd);
 	return f;
 }
 
 bool files_read(const struct mapped_file *f, void *ret, size_t size, uint64_t offset)
 {
-	return f->fd >= 0 && pread(f->fd, ret, size, (off_t)offset) == (ssize_t)size;
+	int fd = descriptor_fd(&f->descriptor);
+
+	return fd >= 0 && pread(fd, ret, size, (off_t)offset) == (ssize_t)size;
 }
 
 void files_send(struct shared *s)
 {
-	for (struct mapped_file *f = files; f; f = f->next)
-		if (f->id)
-			shared_send_file(s, f->id, f->fd);
+	for (struct mapped_file *f = files; f; f = f->next) {
+		int fd = descriptor_fd(&f->descriptor);
+
+		if (fd >= 0)
+			shared_send_file(s, f->id, fd);
+	}
 }

@@ -16,7 +16,7 @@ struct mapped_file {
 	struct mapped_file *next;
 	char *path;
 	uint32_t id; /* the id sent to the daemon; 0: the file could not be opened */
-	int fd;
+	struct descriptor descriptor;
 	unsigned major, minor;
 	uint64_t inode;
 	uint8_t build_id_size, build_id[EMU_BUILD_ID_MAX];

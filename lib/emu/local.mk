@@ -11,6 +11,7 @@ lib_emu_libplugin_la_SOURCES = \
 	lib/emu/buildid.c lib/emu/buildid.h \
 	lib/emu/codelog.c lib/emu/codelog.h \
 	lib/emu/death.c lib/emu/death.h \
+	lib/emu/descriptor.c lib/emu/descriptor.h \
 	lib/emu/endings.c lib/emu/endings.h \
 	lib/emu/files.c lib/emu/files.h \
 	lib/emu/guest.c lib/emu/guest.h \

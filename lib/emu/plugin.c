@@ -132,7 +132,7 @@ static void after_fork_in_child(void)
 		atomic_store(&unregistered.control, 1);
 		tracing.shared.header = &unregistered;
 		tracing.control_word = &unregistered.control;
-		tracing.shared.socket = tracing.shared.memory = -1;
+		tracing.shared.socket = tracing.shared.memory = (struct descriptor){ 0 };
 		tracing.shared.watching = NULL;
 		if (t)
 			*t = (struct traced_thread){ .stopped = true, .seen = 1 };

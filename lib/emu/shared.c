@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "lib/base/io.h"
@@ -14,8 +13,7 @@
 #include "lib/emu/etm-encode.h"
 #include "lib/emu/shared.h"
 
-/* The plugin's descriptors have high numbers, so that those of the traced program do not change. */
-enum { FD_LEAST = 600, PAGE = 4096 };
+enum { PAGE = 4096 };
 
 static uint64_t page_align(uint64_t n)
 {
@@ -29,12 +27,12 @@ static int make_memory(const struct shared_options *o, uint32_t parent, struct s
 	uint64_t log = page_align(slots + o->rings * sizeof(struct emu_slot));
 	uint64_t rings = page_align(log + o->log_size);
 	uint64_t total = rings + o->rings * o->ring_size;
-	int fd = memfd_create("csight-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = descriptor_move(memfd_create("csight-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	struct emu_header *h;
 	int rc;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (ftruncate(fd, (off_t)total) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
 		rc = -errno;
 		close(fd);
@@ -71,7 +69,7 @@ static int make_memory(const struct shared_options *o, uint32_t parent, struct s
 	s->slots = (struct emu_slot *)((uint8_t *)h + slots);
 	s->log = (uint8_t *)h + log;
 	s->rings = (uint8_t *)h + rings;
-	return io_move_fd(fd, FD_LEAST);
+	return fd;
 }
 
 static int connect_to(const char *path)
@@ -83,10 +81,7 @@ static int connect_to(const char *path)
 	if (strlen(path) >= sizeof(to.sun_path))
 		return -ENAMETOOLONG;
 	strcpy(to.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	fd = io_move_fd(fd, FD_LEAST);
+	fd = descriptor_move(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return fd;
 	/* A daemon that hangs must not block the program. */
@@ -157,52 +152,36 @@ static void report_refusal(const char *socket, int rc, uint32_t version)
 			socket, strerror(-rc));
 }
 
-static uint64_t inode_of(int fd)
-{
-	struct stat st;
-
-	return fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
-}
-
-/* Closes a descriptor, unless the program has closed it. */
-static void close_own(int *fd, uint64_t inode)
-{
-	if (*fd >= 0 && inode_of(*fd) == inode)
-		close(*fd);
-	*fd = -1;
-}
-
 void shared_disconnect(struct shared *s)
 {
-	close_own(&s->socket, s->socket_inode);
+	descriptor_close(&s->socket);
 }
 
 void shared_close(struct shared *s)
 {
 	shared_disconnect(s);
-	close_own(&s->memory, s->memory_inode);
+	descriptor_close(&s->memory);
 }
 
 void shared_connected(struct shared *s, int socket)
 {
-	s->socket = socket;
-	s->socket_inode = inode_of(socket);
+	s->socket = descriptor_keep(socket);
 }
 
 int shared_announce(const struct shared *s, const char *socket)
 {
 	uint32_t version = EMU_VERSION;
-	int fd = -1, rc;
+	int memory = descriptor_fd(&s->memory), fd = -1, rc;
 
-	if (inode_of(s->memory) != s->memory_inode)
-		return -EBADF;
-	rc = announce(socket, s->memory, &version, &fd);
+	if (memory < 0)
+		return memory;
+	rc = announce(socket, memory, &version, &fd);
 	return rc < 0 ? version != EMU_VERSION ? -EPROTONOSUPPORT : rc : fd;
 }
 
 int shared_open(const struct shared_options *o, const char *exe, uint32_t parent, struct shared *ret)
 {
-	struct shared s = { .socket = -1, .memory = -1 };
+	struct shared s = { 0 };
 	int memory = make_memory(o, parent, &s), rc = 0, fd = -1;
 	uint32_t version = EMU_VERSION;
 
@@ -222,8 +201,7 @@ int shared_open(const struct shared_options *o, const char *exe, uint32_t parent
 		return rc;
 	}
 	if (o->socket) {
-		s.memory = memory;
-		s.memory_inode = inode_of(memory);
+		s.memory = descriptor_keep(memory);
 		shared_connected(&s, fd);
 	}
 	*ret = s;
@@ -306,16 +284,20 @@ void shared_send_file(struct shared *s, uint32_t id, int fd)
 {
 	struct emu_message m = { .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_FILE, .value = id };
 
+	int socket = descriptor_fd(&s->socket);
+
 	/* After the connection has ended, the file is sent with all others on the next one. */
-	if (s->socket >= 0 && io_send_fds(s->socket, &m, sizeof(m), &fd, 1) < 0)
-		shutdown(s->socket, SHUT_RDWR);
+	if (socket >= 0 && io_send_fds(socket, &m, sizeof(m), &fd, 1) < 0)
+		shutdown(socket, SHUT_RDWR);
 }
 
 void shared_send_hits(struct shared *s)
 {
 	const struct emu_message m = { .magic = EMU_MAGIC, .version = EMU_VERSION, .type = EMU_HITS };
 
+	int socket = descriptor_fd(&s->socket);
+
 	/* If the daemon has not read the earlier messages, it reads the hits with them. */
-	if (s->socket >= 0)
-		send(s->socket, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (socket >= 0)
+		send(socket, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

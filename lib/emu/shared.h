@@ -6,6 +6,7 @@
 #ifndef CSIGHT_EMU_SHARED_H
 #define CSIGHT_EMU_SHARED_H
 
+#include "lib/emu/descriptor.h"
 #include "lib/emu/ring.h"
 
 struct shared_options {
@@ -22,9 +23,8 @@ struct shared {
 	struct emu_watching *watching;
 	struct emu_slot *slots;
 	uint8_t *log, *rings;
-	int socket;                          /* -1: not registered */
-	int memory;                          /* the memfd, to register it again; -1: not registered */
-	uint64_t socket_inode, memory_inode; /* the program can close descriptors and open others at their numbers */
+	struct descriptor socket; /* none: not registered */
+	struct descriptor memory; /* the memfd, to register it again; none: not registered */
 };
 
 /* exe is the path of the traced program. On failure prints a message to standard error and returns a negative errno. */

@@ -12,7 +12,7 @@
 
 enum { PAGE = 4096 };
 
-static struct shared unregistered = { .socket = -1 };
+static struct shared unregistered;
 static char directory[] = "/tmp/csight-maps-XXXXXX";
 
 /* The calls of the callback since the last find(). */

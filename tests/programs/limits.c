@@ -3,14 +3,19 @@
  * Uses up what the emulator has little of. Prints what it finds.
  *
  * usage: limits threads N   N threads, of which each creates the next one and ends
+ *        limits sockets     closes all descriptors, and opens sockets at their numbers: how many receive something
  */
 #include <pthread.h>
 #include <semaphore.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "program.h"
 
-enum { STACK = 64 << 10 };
+enum { STACK = 64 << 10, FILES = 2048 };
 
 static pthread_attr_t small;
 static sem_t done;
@@ -36,6 +41,44 @@ static int use_threads(unsigned long n)
 	return result(left);
 }
 
+/* As daemons do when they start. */
+static void close_all(void)
+{
+	const struct rlimit limit = { FILES, FILES };
+
+	setrlimit(RLIMIT_NOFILE, &limit);
+	for (int i = 3; i < FILES; i++)
+		close(i);
+}
+
+/* Runs code of a file that has not been mapped before. */
+static void run_file(void)
+{
+	static const uint32_t code[1024] = { 0xd65f03c0 /* ret */ };
+	FILE *f = tmpfile();
+	void *mapped;
+
+	if (!f || fwrite(code, sizeof(code), 1, f) != 1 || fflush(f) != 0)
+		exit(1);
+	mapped = mmap(NULL, sizeof(code), PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(f), 0);
+	((void (*)(void))mapped)();
+}
+
+static int use_sockets(void)
+{
+	int pairs[FILES / 2 - 100][2];
+	unsigned n = 0, received = 0;
+	char byte;
+
+	close_all();
+	while (n < sizeof(pairs) / sizeof(*pairs) && socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[n]) == 0)
+		n++;
+	run_file();
+	for (unsigned i = 0; i < 2 * n; i++)
+		received += recv(pairs[i / 2][i % 2], &byte, 1, MSG_DONTWAIT) >= 0;
+	return result(n ? received : 9);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -44,5 +87,7 @@ int main(int argc, char **argv)
 	pthread_attr_setstacksize(&small, STACK);
 	if (argc > 2 && strcmp(what, "threads") == 0)
 		return use_threads(strtoul(argv[2], NULL, 0));
+	if (strcmp(what, "sockets") == 0)
+		return use_sockets();
 	return 1;
 }
