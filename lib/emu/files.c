@@ -9,7 +9,7 @@
 #include "lib/emu/buildid.h"
 #include "lib/emu/files.h"
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
 
 static struct mapped_file *files;
 static uint32_t n_files;
@@ -39,9 +39,9 @@ static int open_mapped(const struct files_mapping *m)
 
 	snprintf(link, sizeof(link), "/proc/self/map_files/%llx-%llx", (unsigned long long)m->start,
 		 (unsigned long long)m->end);
-	fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = open(link, OPEN_FLAGS);
 	if (fd < 0)
-		fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		fd = open(m->path, OPEN_FLAGS);
 	if (fd < 0)
 		return -1;
 	if (is_mapped(fd, m))
@@ -79,9 +79,28 @@ struct mapped_file *files_find(struct shared *s, const struct files_mapping *m)
 	return f;
 }
 
-bool files_read(const struct mapped_file *f, void *ret, size_t size, uint64_t offset)
+/* Returns the descriptor of a file, which is opened again if the program has closed it; or a negative errno. */
+static int file_descriptor(struct mapped_file *f)
 {
+	struct descriptor again = f->descriptor;
 	int fd = descriptor_fd(&f->descriptor);
+
+	if (fd >= 0 || !f->id)
+		return fd;
+	again.fd = descriptor_move(open(f->path, OPEN_FLAGS));
+	if (again.fd < 0)
+		return again.fd;
+	fd = descriptor_fd(&again);
+	if (fd < 0)
+		close(again.fd);
+	else
+		f->descriptor = again;
+	return fd;
+}
+
+bool files_read(struct mapped_file *f, void *ret, size_t size, uint64_t offset)
+{
+	int fd = file_descriptor(f);
 
 	return fd >= 0 && pread(fd, ret, size, (off_t)offset) == (ssize_t)size;
 }
@@ -89,7 +108,7 @@ bool files_read(const struct mapped_file *f, void *ret, size_t size, uint64_t of
 void files_send(struct shared *s)
 {
 	for (struct mapped_file *f = files; f; f = f->next) {
-		int fd = descriptor_fd(&f->descriptor);
+		int fd = file_descriptor(f);
 
 		if (fd >= 0)
 			shared_send_file(s, f->id, fd);

@@ -33,7 +33,7 @@ struct files_mapping {
 struct mapped_file *files_find(struct shared *s, const struct files_mapping *m);
 
 /* Reads size bytes; returns false if not all could be read. */
-bool files_read(const struct mapped_file *f, void *ret, size_t size, uint64_t offset);
+bool files_read(struct mapped_file *f, void *ret, size_t size, uint64_t offset);
 
 /* Sends all files to the daemon, after a new registration. */
 void files_send(struct shared *s);

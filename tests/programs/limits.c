@@ -4,6 +4,8 @@
  *
  * usage: limits threads N   N threads, of which each creates the next one and ends
  *        limits sockets     closes all descriptors, and opens sockets at their numbers: how many receive something
+ *        limits closes      closes all descriptors; then a child prints lines before and after it works, and waits
+ * after each
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -11,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "program.h"
@@ -79,6 +82,32 @@ static int use_sockets(void)
 	return result(n ? received : 9);
 }
 
+static apart int work_in_child(void)
+{
+	uint32_t state = 1;
+
+	puts("ready");
+	fflush(stdout);
+	getchar();
+	for (int i = 0; i < 1000; i++)
+		next_random(&state);
+	printf("work done: %u\n", state);
+	fflush(stdout);
+	getchar();
+	return 0;
+}
+
+static int close_and_fork(void)
+{
+	int status;
+
+	close_all();
+	if (fork() == 0)
+		exit(work_in_child());
+	wait(&status);
+	return status;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -89,5 +118,7 @@ int main(int argc, char **argv)
 		return use_threads(strtoul(argv[2], NULL, 0));
 	if (strcmp(what, "sockets") == 0)
 		return use_sockets();
+	if (strcmp(what, "closes") == 0)
+		return close_and_fork();
 	return 1;
 }

@@ -5,7 +5,7 @@ traced_static = demo hunt loops recurse indirect branchy library threads threads
 traced_pie = library recurse
 traced_dynamic = library threads
 traced_static += ends limits planted
-traced_dynamic += ends
+traced_dynamic += ends limits
 traced_cxx = exceptions market events
 # The same with a planted regression
 traced_slower = words jobs server
