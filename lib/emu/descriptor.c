@@ -10,8 +10,11 @@ enum { FD_LEAST = 600 };
 
 int descriptor_move(int fd)
 {
-	int high = fd < 0 ? -errno : io_move_fd(fd, FD_LEAST);
+	int high = fd < 0 ? -errno : -EINVAL;
 
+	/* The program's limit may be lower. */
+	for (int least = FD_LEAST; fd >= 0 && high < 0 && least > STDERR_FILENO; least /= 2)
+		high = io_move_fd(fd, least);
 	if (fd >= 0 && high < 0)
 		close(fd);
 	return high;

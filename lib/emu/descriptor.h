@@ -15,8 +15,8 @@ struct descriptor {
 };
 
 /*
- * Moves a new descriptor to a high number, so that those of the program do not change. fd: or -1, with errno. Returns
- * the number, or a negative errno, and fd is closed.
+ * Moves a new descriptor to a high number, if the limit allows it, so that those of the program do not change. fd: or
+ * -1, with errno. Returns the number, or a negative errno, and fd is closed.
  */
 int descriptor_move(int fd);
 

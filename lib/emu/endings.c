@@ -26,7 +26,6 @@ static void on_exit_of(qemu_plugin_id_t id, unsigned vcpu)
 	}
 	if (tracing.truth)
 		truth_thread_ended(vcpu);
-	thread_clock_end(&t->clock);
 	watch_thread_done(t);
 	free(t);
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,16 +10,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/base/io.h"
 #include "lib/base/util.h"
 #include "lib/code/syscalls.h"
+#include "lib/emu/descriptor.h"
 #include "lib/emu/thread-clock.h"
 
 enum {
 	FUTEXES = 1024, /* by address within a page, which is the same in all processes */
 	FILES = 4096,
 	CACHED_FDS = 1024,
-	FD_LEAST = 600,
 	LASTING = 20000, /* ns; a shorter system call did not block, or not long enough to measure it */
 };
 
@@ -40,6 +40,11 @@ static struct {
 	_Atomic uint64_t sent[KEYS];
 	_Atomic uint64_t taken[KEYS]; /* by reads, for writes that waited for space */
 } * table;
+
+static struct descriptor proc; /* the directory: the program may change its root */
+/* Readers have a file open, which a fork must not copy. */
+static const pthread_rwlock_t unlocked = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static pthread_rwlock_t opening = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
 static _Atomic uint64_t created; /* latest time at which this process created a thread */
 static _Atomic bool begun, requeued;
@@ -134,6 +139,22 @@ static enum effect effect_of(int64_t number)
 	return number >= 0 && (size_t)number < ELEMENTS(effects) ? effects[number] : NOTHING;
 }
 
+static void before_fork(void)
+{
+	pthread_rwlock_wrlock(&opening);
+}
+
+static void after_fork_in_parent(void)
+{
+	pthread_rwlock_unlock(&opening);
+}
+
+/* The readers that waited do not exist here. */
+static void after_fork_in_child(void)
+{
+	opening = unlocked;
+}
+
 int thread_clock_init(void)
 {
 	void *memory = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -141,7 +162,8 @@ int thread_clock_init(void)
 	if (memory == MAP_FAILED)
 		return -errno;
 	table = memory;
-	return 0;
+	proc = descriptor_keep(descriptor_move(open("/proc", O_PATH | O_CLOEXEC)));
+	return -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 static void publish(_Atomic uint64_t *to, uint64_t time)
@@ -355,22 +377,34 @@ struct thread_times {
 	uint64_t time, used, waited;
 };
 
+/* Opens the file of the thread's times. The program's limit of descriptors allows none for each thread. */
+static struct descriptor open_schedstat(void)
+{
+	int dir = descriptor_fd(&proc);
+
+	return descriptor_keep(descriptor_move(dir < 0 ? open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)
+						       : openat(dir, "thread-self/schedstat", O_RDONLY | O_CLOEXEC)));
+}
+
 /*
  * Reads the times that the kernel has accounted to the thread. schedstat lags behind for the time used on a CPU. Where
  * the thread had to wait for a CPU between the readings, they do not fit each other: the closest of several are taken.
  */
-static struct thread_times read_times(const struct thread_clock *c)
+static struct thread_times read_times(void)
 {
 	enum { TRIES = 16, CLOSE_NS = 20000 };
 	uint64_t least = UINT64_MAX;
+	struct descriptor schedstat;
 	struct thread_times best;
 
+	pthread_rwlock_rdlock(&opening);
+	schedstat = open_schedstat();
 	for (unsigned i = 0; i < TRIES && least > CLOSE_NS; i++) {
 		uint64_t before = now_ns(CLOCK_MONOTONIC);
 		struct thread_times t = { .used = now_ns(CLOCK_THREAD_CPUTIME_ID) };
 		char text[80] = "";
 
-		if (c->schedstat > 0 && pread(c->schedstat, text, sizeof(text) - 1, 0) > 0)
+		if (schedstat.inode && pread(schedstat.fd, text, sizeof(text) - 1, 0) > 0)
 			sscanf(text, "%*u %" SCNu64, &t.waited);
 		t.time = now_ns(CLOCK_MONOTONIC);
 		if (t.time - before < least) {
@@ -378,6 +412,8 @@ static struct thread_times read_times(const struct thread_clock *c)
 			best = t;
 		}
 	}
+	descriptor_close(&schedstat);
+	pthread_rwlock_unlock(&opening);
 	return best;
 }
 
@@ -388,7 +424,7 @@ static struct thread_times read_times(const struct thread_clock *c)
 static void measure(struct thread_clock *c, uint64_t now, struct clock_split *s)
 {
 	uint64_t lasted = now - c->entered, all, busy;
-	struct thread_times t = read_times(c);
+	struct thread_times t = read_times();
 
 	t.waited = MAX(t.waited, c->waited);
 	all = t.time - c->measured;
@@ -403,13 +439,8 @@ static void measure(struct thread_clock *c, uint64_t now, struct clock_split *s)
 
 static void begin_measuring(struct thread_clock *c)
 {
-	struct thread_times t;
-	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	struct thread_times t = read_times();
 
-	c->schedstat = io_move_fd(fd, FD_LEAST);
-	if (c->schedstat < 0)
-		closep(&fd);
-	t = read_times(c);
 	c->measured = t.time;
 	c->used = t.used;
 	c->waited = t.waited;
@@ -422,15 +453,8 @@ void thread_clock_begin(struct thread_clock *c)
 	c->base = atomic_exchange(&begun, true) ? atomic_load(&created) : c->measured;
 }
 
-void thread_clock_end(struct thread_clock *c)
-{
-	if (c->schedstat > 0)
-		close(c->schedstat);
-}
-
 void thread_clock_forked(struct thread_clock *c)
 {
-	thread_clock_end(c);
 	begin_measuring(c);
 }
 

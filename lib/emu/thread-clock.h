@@ -22,7 +22,6 @@ struct thread_clock {
 	uint64_t entered; /* CLOCK_MONOTONIC at the entry to the system call */
 	/* At the last measurement: CLOCK_MONOTONIC, time used on CPUs, time waited for one. */
 	uint64_t measured, used, waited;
-	int schedstat; /* descriptor; 0: not open */
 };
 
 /* What a system call did with its real time. */
@@ -35,7 +34,6 @@ int thread_clock_init(void);
 
 /* Called by the thread itself. The first thread of a process begins at CLOCK_MONOTONIC, another when it was created. */
 void thread_clock_begin(struct thread_clock *c);
-void thread_clock_end(struct thread_clock *c);
 
 /* Called by the only thread of the child of a fork, in its system call. */
 void thread_clock_forked(struct thread_clock *c);

@@ -67,7 +67,6 @@ static void test_sleeps(void)
 	}
 	printf("# the shortest of %u sleeps of %u us: %ju us\n", SLEEPS, SLEEP_NS / 1000, (uintmax_t)least / 1000);
 	CHECK_EQ(shorter, 0);
-	thread_clock_end(&c);
 }
 
 int main(void)

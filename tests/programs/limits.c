@@ -3,10 +3,14 @@
  * Uses up what the emulator has little of. Prints what it finds.
  *
  * usage: limits threads N   N threads, of which each creates the next one and ends
- *        limits sockets     closes all descriptors, and opens sockets at their numbers: how many receive something
+ *        limits sockets     closes all descriptors, and opens sockets at their numbers: how many receive something,
+ *                           or are closed in a child
+ *        limits files       300 threads that wait, and all descriptors of 1024: 1 if at most 24 are missing
+ *        limits low         a limit of 256: how many more descriptors below 100 a child has
  *        limits closes      closes all descriptors; then a child prints lines before and after it works, and waits
  * after each
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <string.h>
@@ -67,10 +71,21 @@ static void run_file(void)
 	((void (*)(void))mapped)();
 }
 
+/* How many of these descriptors are closed. */
+static unsigned missing(unsigned from, unsigned to)
+{
+	unsigned n = 0;
+
+	for (unsigned i = from; i < to; i++)
+		n += fcntl((int)i, F_GETFD) < 0;
+	return n;
+}
+
 static int use_sockets(void)
 {
 	int pairs[FILES / 2 - 100][2];
 	unsigned n = 0, received = 0;
+	int status;
 	char byte;
 
 	close_all();
@@ -79,7 +94,45 @@ static int use_sockets(void)
 	run_file();
 	for (unsigned i = 0; i < 2 * n; i++)
 		received += recv(pairs[i / 2][i % 2], &byte, 1, MSG_DONTWAIT) >= 0;
-	return result(n ? received : 9);
+	if (fork() == 0)
+		exit((int)missing(3, 2 * n + 3));
+	wait(&status);
+	return result(n ? received + (unsigned)status : 9);
+}
+
+static void *wait_always(void *unused)
+{
+	pause();
+	return unused;
+}
+
+static int use_files(void)
+{
+	const struct rlimit limit = { 1024, 1024 };
+	pthread_t thread;
+	unsigned n = 0;
+
+	setrlimit(RLIMIT_NOFILE, &limit);
+	for (unsigned i = 0; i < 300; i++)
+		if (pthread_create(&thread, &small, wait_always, NULL))
+			return 1;
+	usleep(100000);
+	while (open("/dev/null", O_RDONLY) >= 0)
+		n++;
+	return result(n >= 1000);
+}
+
+static int lower_limit(void)
+{
+	const struct rlimit limit = { 256, 256 };
+	unsigned before = missing(3, 100);
+	int status;
+
+	setrlimit(RLIMIT_NOFILE, &limit);
+	if (fork() == 0)
+		exit((int)(before - missing(3, 100)));
+	wait(&status);
+	return result((unsigned)status);
 }
 
 static apart int work_in_child(void)
@@ -118,6 +171,10 @@ int main(int argc, char **argv)
 		return use_threads(strtoul(argv[2], NULL, 0));
 	if (strcmp(what, "sockets") == 0)
 		return use_sockets();
+	if (strcmp(what, "files") == 0)
+		return use_files();
+	if (strcmp(what, "low") == 0)
+		return lower_limit();
 	if (strcmp(what, "closes") == 0)
 		return close_and_fork();
 	return 1;
