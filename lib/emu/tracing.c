@@ -215,11 +215,8 @@ static void trace_begin(struct traced_thread *t, uint64_t address)
 	uint64_t now;
 
 	t->tail = 0;
-	if (t->resumes && signals_maybe(address) && signals_delivered(tracing.base, address, &signal)) {
+	if (t->resumes && signals_maybe(address) && signals_delivered(tracing.base, address, &signal))
 		tracing_set_forward(t, thread_clock_signalled(0));
-		if (tracing.watching_signals)
-			watch_signal(t, (unsigned)guest_register(0), false);
-	}
 	tracing_set_forward(t, atomic_load(&tracing.code_replaced));
 	now = tracing_time(t);
 	/* By the virtual clock a thread is blocked for the whole of a system call, so there is nothing to split. */
@@ -328,8 +325,6 @@ static void emit_interruption(struct traced_thread *t, uint64_t pc)
 
 	if (!signals_delivered(tracing.base, pc, &d))
 		return;
-	if (tracing.watching_signals)
-		watch_signal(t, (unsigned)guest_register(0), false);
 	inside = d.fault && d.pc >= b->start && d.pc < b->end;
 	if (inside) {
 		t->instructions += (d.pc - b->start) / 4;
@@ -368,6 +363,7 @@ static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const stru
 	struct traced_thread *t = tracing_thread;
 	const struct traced_block *before;
 	uint32_t word = read_control_word();
+	bool unexplained;
 
 	if (!t)
 		t = thread_begin(vcpu);
@@ -380,6 +376,7 @@ static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const stru
 			t->last = NULL;
 		}
 	}
+	unexplained = !t->last;
 	before = t->last ? t->last : t->untraced;
 	/* What is not traced takes its time, too. */
 	if (!t->last && before)
@@ -395,16 +392,18 @@ static __attribute__((noinline)) void on_unusual_block(unsigned vcpu, const stru
 		stop(t, vcpu);
 	if (t->stopped) {
 		t->untraced = b;
-		if (tracing.watching_signals && signals_delivered(tracing.base, b->start, &(struct delivery){ 0 }))
-			watch_signal(t, (unsigned)guest_register(0), false);
-		return;
+	} else {
+		if (!t->last)
+			trace_begin(t, b->start);
+		else
+			between_blocks(t, b->start);
+		t->last = b;
+		publish(t, vcpu);
 	}
-	if (!t->last)
-		trace_begin(t, b->start);
-	else
-		between_blocks(t, b->start);
-	t->last = b;
-	publish(t, vcpu);
+	/* Each delivery comes here: no block leads to it. */
+	if (tracing.watching_signals && unexplained &&
+	    signals_delivered(tracing.base, b->start, &(struct delivery){ 0 }))
+		watch_signal(t, (unsigned)guest_register(0), false);
 }
 
 static void end_period(struct traced_thread *t, unsigned vcpu, const struct traced_block *b)
