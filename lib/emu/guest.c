@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "lib/emu/guest.h"
 
@@ -37,4 +39,11 @@ uint64_t guest_register(int number)
 	if (aarch64_cpu_gdb_read_register(guest_cpu(), array, number) == 8)
 		memcpy(&v, array->data, 8);
 	return v;
+}
+
+bool guest_try_read(uint64_t base, uint64_t address, void *ret, size_t size)
+{
+	const struct iovec to = { ret, size }, from = { (void *)(uintptr_t)(base + address), size };
+
+	return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)size;
 }

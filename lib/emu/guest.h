@@ -13,7 +13,7 @@
 
 #include "lib/emu/qemu.h"
 
-enum { GUEST_LR = 30, GUEST_SP = 31, GUEST_PC = 32 };
+enum { GUEST_FP = 29, GUEST_LR = 30, GUEST_SP = 31, GUEST_PC = 32 };
 
 /* struct rt_sigframe of arm64: a siginfo of 128 bytes, a ucontext whose sigcontext begins at 304. */
 enum { FRAME_CODE = 8, FRAME_X0 = 312, FRAME_LR = 552, FRAME_SP = 560, FRAME_PC = 568 };
@@ -27,6 +27,9 @@ struct CPUState *guest_cpu(void);
 /* A register of the calling thread, at the beginning of a block or outside of blocks. Requires guest_has_registers().
  */
 uint64_t guest_register(int number);
+
+/* Returns false if the memory is not mapped. */
+bool guest_try_read(uint64_t base, uint64_t address, void *ret, size_t size);
 
 static inline void guest_read(uint64_t base, uint64_t address, void *ret, size_t size)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "lib/base/array.h"
 #include "lib/base/util.h"
@@ -106,10 +104,7 @@ static void pop_call(struct goroutine *g)
 /* Reads the bounds of the goroutine's stack. If g is none, it fails or returns arbitrary bounds. */
 static bool read_bounds(uint64_t g, uint64_t ret[2])
 {
-	const struct iovec to = { ret, 2 * sizeof(*ret) };
-	const struct iovec from = { (void *)(uintptr_t)(tracing.base + g), 2 * sizeof(*ret) };
-
-	return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)to.iov_len;
+	return guest_try_read(tracing.base, g, ret, 2 * sizeof(*ret));
 }
 
 /* Returns false if the stack pointer is not in the goroutine's stack: the thread is on that of a signal or of C. */

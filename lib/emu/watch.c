@@ -14,15 +14,16 @@
 #include "lib/emu/watch-join.h"
 
 enum {
-	OPEN_MAX = 32,    /* watched calls of a thread that are open at a time */
-	LINKS = 64,       /* return addresses of a thread that are remembered; a power of two */
-	BLOCK_PLACES = 8, /* watches of one block */
-	STALE_MAX = 256,  /* translations that one new list discards */
+	OPEN_MAX = 32,      /* watched calls of a thread that are open at a time */
+	FRAMES_MAX = 65536, /* that is_caller() reads */
+	LINKS = 64,         /* return addresses of a thread that are remembered; a power of two */
+	BLOCK_PLACES = 8,   /* watches of one block */
+	STALE_MAX = 256,    /* translations that one new list discards */
 };
 
 /* A call that is open. */
 struct watched_call {
-	uint64_t sp, lr, start;
+	uint64_t sp, fp, lr, start;
 	uint32_t watch, serial;
 	uint32_t links; /* return addresses on the thread's list, with that of this call */
 	bool cut;       /* the thread was not traced in part of it */
@@ -153,6 +154,20 @@ static void count_call(struct traced_thread *t, uint32_t watch, enum emu_hit_how
 		record_hit(t, watch, how, value);
 }
 
+/*
+ * True if the frame in which the thread is now is one from which the call was made, by the list of frames that x29
+ * begins: an exception or longjmp() led there. Else the thread has left the stack of the call, and may return to it.
+ */
+static bool is_caller(const struct watched_call *c)
+{
+	uint64_t now = guest_register(GUEST_FP), frame = c->fp, next;
+
+	for (unsigned i = 0; frame < now && i < FRAMES_MAX; i++, frame = next)
+		if (!guest_try_read(tracing.base, frame, &next, sizeof(next)) || next <= frame)
+			return false;
+	return frame == now;
+}
+
 /* Ends the innermost open call. */
 static void close_call(struct traced_thread *t, enum emu_hit_how how)
 {
@@ -164,7 +179,7 @@ static void close_call(struct traced_thread *t, enum emu_hit_how how)
 	w->n_links = MIN(w->n_links, c->links - 1);
 	if (!in_use(c->watch, c->serial))
 		return;
-	if (c->cut || tracing_clock_stands(t))
+	if (c->cut || tracing_clock_stands(t) || (how == EMU_HIT_LEFT && !is_caller(c)))
 		count_unknown(c->watch);
 	else
 		count_call(t, c->watch, how, now > c->start ? now - c->start : 0);
@@ -267,6 +282,7 @@ static void open_call(struct traced_thread *t, const struct watched_place *p)
 	if (!w->n_links || w->links[(w->n_links - 1) % LINKS] != lr)
 		w->links[w->n_links++ % LINKS] = lr;
 	w->open[w->n_open++] = (struct watched_call){ .sp = sp,
+						      .fp = guest_register(GUEST_FP),
 						      .lr = lr,
 						      .start = tracing_now(t),
 						      .watch = p->watch,

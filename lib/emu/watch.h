@@ -6,7 +6,8 @@
  *
  * A call that is watched is open from its entry until control reaches its return address with the stack pointer of the
  * entry, which includes the functions that it left to by tail calls; until an exception or longjmp() leaves it, which
- * is seen at the branch that raises the stack pointer; or until its thread ends. Of calls on a stack that the thread
+ * is seen at the branch that raises the stack pointer; or until its thread ends. If that branch leads to another stack,
+ * as that of another coroutine, the duration is unknown. Of calls on a stack that the thread
  * has left (signal stacks) nothing is concluded before it is back. Calls of Go: lib/emu/watch-goroutines.h.
  */
 #ifndef CSIGHT_EMU_WATCH_H

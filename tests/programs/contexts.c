@@ -4,11 +4,13 @@
  * events there were; it ends after another line.
  *
  * usage: contexts signals      signals that interrupt running code, and faults
+ *        contexts coroutines   3 calls of slow(), and 3 of other(), in coroutines that are left meanwhile
  */
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
+#include <ucontext.h>
 
 #include "program.h"
 
@@ -52,6 +54,63 @@ static void play_signals(void)
 	printf("%d %d\n", (int)alarms, faults);
 }
 
+static ucontext_t scheduler, coroutines[2];
+
+static apart void count_to(int n)
+{
+	for (int i = 0; i < n; i++)
+		sum++;
+}
+
+/* Coroutines are left for the scheduler, and for each other. */
+static apart void other(void)
+{
+	count_to(1000);
+	swapcontext(&coroutines[1], &coroutines[0]);
+	count_to(100000);
+}
+
+static apart void slow(void)
+{
+	count_to(1000);
+	swapcontext(&coroutines[0], &scheduler);
+	count_to(1000000);
+}
+
+static void run_slow(void)
+{
+	slow();
+	swapcontext(&coroutines[0], &coroutines[1]);
+}
+
+static void run_other(void)
+{
+	other();
+	swapcontext(&coroutines[1], &scheduler);
+}
+
+static apart void begin(int i, void (*body)(void), char *stack, size_t size)
+{
+	getcontext(&coroutines[i]);
+	coroutines[i].uc_stack.ss_sp = stack;
+	coroutines[i].uc_stack.ss_size = size;
+	makecontext(&coroutines[i], body, 0);
+}
+
+static void play_coroutines(void)
+{
+	enum { STACK = 64 << 10 };
+	static char stacks[2][STACK] __attribute__((aligned(16)));
+
+	for (int round = 0; round < 3; round++) {
+		begin(0, run_slow, stacks[1], STACK);
+		begin(1, run_other, stacks[0], STACK);
+		swapcontext(&scheduler, &coroutines[0]);
+		swapcontext(&scheduler, &coroutines[1]);
+	}
+	puts("3");
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -63,6 +122,8 @@ int main(int argc, char **argv)
 	getchar();
 	if (strcmp(what, "signals") == 0)
 		play_signals();
+	if (strcmp(what, "coroutines") == 0)
+		play_coroutines();
 	fflush(stdout);
 	getchar();
 	return 0;
