@@ -122,9 +122,7 @@ static void after_fork_in_child(void)
 		return;
 	shared_close(&parent);
 	stacks_forked(tracing_vcpu);
-	watch_forked();
-	if (t)
-		watch_thread_done(t);
+	watch_forked(t);
 	if (tracing.truth)
 		truth_after_fork();
 	if (shared_open(&tracing.options, parent.header->exe, (uint32_t)getppid(), &tracing.shared) < 0) {
@@ -135,7 +133,7 @@ static void after_fork_in_child(void)
 		tracing.shared.socket = tracing.shared.memory = (struct descriptor){ 0 };
 		tracing.shared.watching = NULL;
 		if (t)
-			*t = (struct traced_thread){ .stopped = true, .seen = 1 };
+			*t = (struct traced_thread){ .stopped = true, .seen = 1, .watch = t->watch };
 		return;
 	}
 	tracing.control_word = &tracing.shared.header->control;
@@ -148,7 +146,8 @@ static void after_fork_in_child(void)
 					     .resumes = true,
 					     .clock = t->clock,
 					     .instructions = t->instructions,
-					     .entered = t->entered };
+					     .entered = t->entered,
+					     .watch = t->watch };
 		thread_clock_forked(&t->clock);
 		tracing_take_slot(t);
 		if (t->slot)

@@ -531,8 +531,11 @@ void watch_update(void)
 	atomic_store(&w->applied, now);
 }
 
-void watch_forked(void)
+void watch_forked(struct traced_thread *t)
 {
+	/* The stack of signal handlers remains. */
+	if (t && t->watch)
+		t->watch->n_open = 0;
 	memset(list, 0, sizeof(list));
 	memset(joins, 0, sizeof(joins));
 	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++) {

@@ -22,8 +22,11 @@ void watch_begin(void);
 /* Reads the daemon's list if it has changed. Called by a thread between blocks, without the lock. */
 void watch_update(void);
 
-/* Drops the list of watches, in the child of a fork: the child's own shared memory has no list yet. */
-void watch_forked(void);
+/*
+ * Drops the list of watches, and the open calls of the thread, in the child of a fork: the child's own shared memory
+ * has no list yet. t: or NULL.
+ */
+void watch_forked(struct traced_thread *t);
 
 /*
  * Instruments a block that is being translated, if it holds a watched address. Returns the function that QEMU must call

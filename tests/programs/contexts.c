@@ -5,12 +5,16 @@
  *
  * usage: contexts signals      signals that interrupt running code, and faults
  *        contexts coroutines   3 calls of slow(), and 3 of other(), in coroutines that are left meanwhile
+ *        contexts child        a child plays: 3 calls of interrupted(), in each a signal on the parent's signal stack
  */
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -111,12 +115,45 @@ static void play_coroutines(void)
 	puts("3");
 }
 
+static apart void interrupted(void)
+{
+	count_to(1000);
+	raise(SIGUSR1);
+	count_to(100000);
+}
+
+static void play_interrupted(void)
+{
+	for (int i = 0; i < 3; i++)
+		interrupted();
+	puts("3");
+}
+
+/* Memory that is mapped later is above the stack here. */
+static void set_signal_stack(void)
+{
+	enum { SIZE = 64 << 10 };
+	stack_t stack = { .ss_size = SIZE };
+	struct sigaction action = { .sa_handler = on_alarm, .sa_flags = SA_ONSTACK };
+
+	stack.ss_sp = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	sigaltstack(&stack, NULL);
+	sigaction(SIGUSR1, &action, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
 
 	signal(SIGALRM, on_alarm);
 	signal(SIGSEGV, on_fault);
+	if (strcmp(what, "child") == 0) {
+		set_signal_stack();
+		if (fork() != 0) {
+			wait(NULL);
+			return 0;
+		}
+	}
 	puts("ready");
 	fflush(stdout);
 	getchar();
@@ -124,6 +161,8 @@ int main(int argc, char **argv)
 		play_signals();
 	if (strcmp(what, "coroutines") == 0)
 		play_coroutines();
+	if (strcmp(what, "child") == 0)
+		play_interrupted();
 	fflush(stdout);
 	getchar();
 	return 0;
