@@ -17,7 +17,6 @@ enum {
 	OPEN_MAX = 32,      /* watched calls of a thread that are open at a time */
 	FRAMES_MAX = 65536, /* that is_caller() reads */
 	LINKS = 64,         /* return addresses of a thread that are remembered; a power of two */
-	BLOCK_PLACES = 8,   /* watches of one block */
 	STALE_MAX = 256,    /* translations that one new list discards */
 };
 
@@ -45,7 +44,7 @@ struct watched_block {
 	struct traced_block *block;
 	uint64_t address;
 	unsigned n;
-	struct watched_place places[BLOCK_PLACES];
+	struct watched_place places[];
 };
 
 /* The list in effect: written under the lock, read without. An entry changes only with its serial. */
@@ -376,16 +375,20 @@ static bool find_place_in(const struct emu_watch *w, const struct maps_region *r
 /* Finds the watches of an address; NULL: there are none, or no memory. The result is never freed, like the block. */
 static struct watched_block *find_places(struct traced_block *b, const struct maps_region *r, uint64_t address)
 {
-	struct watched_block found = { .block = b, .address = address }, *ret;
+	struct watched_place found[EMU_WATCHES_MAX];
+	struct watched_block *ret;
 	uint64_t place;
+	unsigned n = 0;
 
-	for (uint32_t i = 0; i < EMU_WATCHES_MAX && found.n < BLOCK_PLACES; i++)
+	for (uint32_t i = 0; i < EMU_WATCHES_MAX; i++)
 		if (atomic_load(&serials[i]) && is_place(&list[i]) && find_place_in(&list[i], r, &place) &&
 		    place == address)
-			found.places[found.n++] = (struct watched_place){ i, atomic_load(&serials[i]) };
-	ret = found.n ? malloc(sizeof(*ret)) : NULL;
-	if (ret)
-		*ret = found;
+			found[n++] = (struct watched_place){ i, atomic_load(&serials[i]) };
+	ret = n ? malloc(sizeof(*ret) + n * sizeof(*found)) : NULL;
+	if (!ret)
+		return NULL;
+	*ret = (struct watched_block){ .block = b, .address = address, .n = n };
+	memcpy(ret->places, found, n * sizeof(*found));
 	return ret;
 }
 
