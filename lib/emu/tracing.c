@@ -117,8 +117,10 @@ void tracing_take_slot(struct traced_thread *t)
 	t->tail = 0;
 	rc = shared_take(&tracing.shared, tid, name, tracing_time(t), &t->slot, &word);
 	t->seen = word | (rc == -EBUSY);
-	if (rc == -EAGAIN)
+	if (rc == -EAGAIN && !t->lost) {
 		atomic_fetch_add(&tracing.shared.header->lost_threads, 1);
+		t->lost = true;
+	}
 	if (rc < 0)
 		return;
 	codelog_name(tracing.codelog, tid, name, tracing_time(t));

@@ -32,6 +32,7 @@ struct traced_thread {
 	struct emu_slot *slot;           /* NULL: no slot was free; the thread runs untraced */
 	const struct traced_block *last; /* began and is not retired; NULL: tracing (re)starts at the next block */
 	bool stopped;                    /* obeys a freeze, or has no slot */
+	bool lost;                       /* counted in lost_threads */
 	bool resumes;                    /* the next block begins where the kernel returned to */
 	uint32_t seen, epoch;
 	uint32_t period; /* blocks until the next timestamp */
