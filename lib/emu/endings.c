@@ -85,8 +85,10 @@ static void on_death(int signal)
 	}
 	if (t && tracing.watching_signals)
 		watch_signal(t, (unsigned)signal, true);
-	if (t)
+	if (t) {
 		watch_thread_ends(t);
+		thread_clock_died(tracing_time(t));
+	}
 	put_ending(signal);
 }
 

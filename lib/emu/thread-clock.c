@@ -350,7 +350,8 @@ static uint64_t receive(enum effect effect, const uint64_t args[6], int64_t resu
 		time = receive_from(futex_key(args[0]), receive_from(KEY_REQUEUED, time));
 		return receive_from(KEY_ENDS, time);
 	case WAITS_FOR_END:
-		return receive_from(KEY_ENDS, time);
+		/* A process that was killed published nothing: its end is not before the signal was sent. */
+		return receive_from(KEY_SIGNALS, receive_from(KEY_ENDS, time));
 	default:
 		return time;
 	}
@@ -456,6 +457,11 @@ void thread_clock_begin(struct thread_clock *c)
 void thread_clock_forked(struct thread_clock *c)
 {
 	begin_measuring(c);
+}
+
+void thread_clock_died(uint64_t time)
+{
+	publish_call(ENDS, NULL, time);
 }
 
 void thread_clock_enter(struct thread_clock *c, int64_t number, const uint64_t args[6], uint64_t time)

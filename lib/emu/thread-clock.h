@@ -38,6 +38,9 @@ void thread_clock_begin(struct thread_clock *c);
 /* Called by the only thread of the child of a fork, in its system call. */
 void thread_clock_forked(struct thread_clock *c);
 
+/* Records that a signal ends the process, at a virtual time of the calling thread. */
+void thread_clock_died(uint64_t time);
+
 /* Records that the thread enters a system call, at a virtual time. */
 void thread_clock_enter(struct thread_clock *c, int64_t number, const uint64_t args[6], uint64_t time);
 

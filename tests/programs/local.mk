@@ -4,7 +4,7 @@ traced_static = demo hunt loops recurse indirect branchy library threads threads
 	execs moves clocks clones requests messages steps waits words jobs server tails pair paced kernel-calls pages
 traced_pie = library recurse
 traced_dynamic = library threads
-traced_static += contexts ends limits planted
+traced_static += contexts deaths ends limits planted
 traced_dynamic += ends limits
 traced_cxx = exceptions market events
 # The same with a planted regression
