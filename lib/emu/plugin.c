@@ -24,6 +24,7 @@
 #include "lib/emu/tracing.h"
 #include "lib/emu/truth.h"
 #include "lib/emu/watch.h"
+#include "lib/emu/watch-goroutines.h"
 
 enum { ARENA = 1 << 20 };
 
@@ -103,12 +104,17 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 static void before_fork(void)
 {
+	registration_before_fork();
 	pthread_mutex_lock(&tracing.lock);
+	watch_goroutines_before_fork();
 }
 
-static void after_fork_in_parent(void)
+/* Also in the child, whose only thread took the locks. */
+static void after_fork(void)
 {
+	watch_goroutines_after_fork();
 	pthread_mutex_unlock(&tracing.lock);
+	registration_after_fork();
 }
 
 static void after_fork_in_child(void)
@@ -117,7 +123,7 @@ static void after_fork_in_child(void)
 	struct shared parent = tracing.shared;
 	static struct emu_header unregistered;
 
-	pthread_mutex_init(&tracing.lock, NULL);
+	after_fork();
 	if (!tracing.opened || tracing.untraced)
 		return;
 	shared_close(&parent);
@@ -234,5 +240,5 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 	system_calls_watch(id);
 	endings_watch(id);
-	return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0 ? 0 : -1;
+	return pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0 ? 0 : -1;
 }

@@ -13,6 +13,9 @@
 
 enum { STACK_SIZE = 256 << 10, PAUSE_MS = 50, PAUSE_MAX_MS = 1000, REFUSED_PAUSE_MS = 10000 };
 
+/* Held while a connection exists that is not in tracing.shared: a child could not close it. */
+static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
+
 /* Waits until the daemon has closed the connection. */
 static void wait_for_end(int fd)
 {
@@ -31,6 +34,23 @@ static void sleep_ms(unsigned ms)
 		;
 }
 
+/* Returns 0, or a negative errno as shared_announce() does. */
+static int try_register(struct shared *s)
+{
+	int rc;
+
+	pthread_mutex_lock(&registering);
+	rc = shared_announce(s, tracing.options.socket);
+	if (rc >= 0) {
+		pthread_mutex_lock(&tracing.lock);
+		shared_connected(s, rc);
+		files_send(s);
+		pthread_mutex_unlock(&tracing.lock);
+	}
+	pthread_mutex_unlock(&registering);
+	return MIN(rc, 0);
+}
+
 /* Registers again, as soon as that succeeds. Returns false if it never will. */
 static bool register_again(void)
 {
@@ -43,19 +63,14 @@ static bool register_again(void)
 		pthread_mutex_lock(&tracing.lock);
 		shared_disconnect(s);
 		pthread_mutex_unlock(&tracing.lock);
-		rc = shared_announce(s, tracing.options.socket);
-		if (rc >= 0)
-			break;
+		rc = try_register(s);
+		if (rc == 0)
+			return true;
 		if (rc == -EPROTONOSUPPORT || rc == -EBADF)
 			return false;
 		/* A daemon that refuses the process, for a limit perhaps, is asked less often than an absent one. */
 		pause = rc == -EUSERS || rc == -EPERM ? REFUSED_PAUSE_MS : MIN(2 * pause, (unsigned)PAUSE_MAX_MS);
 	}
-	pthread_mutex_lock(&tracing.lock);
-	shared_connected(s, rc);
-	files_send(s);
-	pthread_mutex_unlock(&tracing.lock);
-	return true;
 }
 
 static void *run_registration(void *data)
@@ -89,4 +104,14 @@ void registration_watch(void)
 	pthread_create(&thread, &attributes, run_registration, NULL);
 	pthread_attr_destroy(&attributes);
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+}
+
+void registration_before_fork(void)
+{
+	pthread_mutex_lock(&registering);
+}
+
+void registration_after_fork(void)
+{
+	pthread_mutex_unlock(&registering);
 }

@@ -10,4 +10,8 @@
 /* Starts the thread, after the process has registered; the child of a fork calls it again. */
 void registration_watch(void);
 
+/* Called around a fork, by its thread: no registration is under way meanwhile. */
+void registration_before_fork(void);
+void registration_after_fork(void);
+
 #endif

@@ -338,9 +338,18 @@ void watch_goroutines_thread_done(const struct traced_thread *t)
 	pthread_mutex_unlock(&lock);
 }
 
+void watch_goroutines_before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void watch_goroutines_after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
 void watch_goroutines_forked(void)
 {
-	pthread_mutex_init(&lock, NULL);
 	for (size_t i = 0; i < BUCKETS; i++) {
 		while (goroutines[i]) {
 			goroutines[i]->n_open = 0;

@@ -48,6 +48,10 @@ bool watch_goroutines_enter(struct traced_thread *t, const struct watch_goroutin
 bool watch_goroutines_thread_ends(struct traced_thread *t, struct watch_goroutines_end *ret);
 void watch_goroutines_thread_done(const struct traced_thread *t);
 
+/* Called around a fork, by its thread: no other one changes the calls meanwhile. */
+void watch_goroutines_before_fork(void);
+void watch_goroutines_after_fork(void);
+
 /* Drops all calls, in the child of a fork. */
 void watch_goroutines_forked(void);
 
