@@ -298,29 +298,3 @@ int symbols_named(const struct symbols *s, const char *name, struct symbols_at *
 	symbols_find(s, found->function, ret);
 	return 0;
 }
-
-int symbols_from_list(const struct symbol *list, size_t n, struct symbols **ret)
-{
-	_cleanup_(symbols_freep) struct symbols *s = calloc(1, sizeof(*s));
-	_cleanup_(symbols_pieces_done) struct pieces found = { 0 }, nameless = { 0 };
-	int rc = 0;
-
-	if (!s)
-		return -ENOMEM;
-	for (size_t i = 0; rc == 0 && i < n; i++) {
-		struct piece p = { .start = list[i].start, .end = list[i].end, .name = (uint32_t)s->names.size };
-
-		p.open = !p.end;
-		p.end = p.open ? UINT64_MAX : p.end;
-		buf_add(&s->names, list[i].name, strlen(list[i].name) + 1);
-		rc = symbols_pieces_add(&found, &p);
-	}
-	if (rc == 0)
-		rc = buf_error(&s->names);
-	if (rc == 0)
-		rc = symbols_make(s, &found, &nameless);
-	if (rc < 0)
-		return rc;
-	*ret = TAKE_PTR(s);
-	return 0;
-}

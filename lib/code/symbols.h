@@ -27,18 +27,9 @@ int symbols_load(int fd, struct symbols **ret);
 /* As symbols_load(), but reads .symtab of the debug file (lib/code/debug-file.h; -1: none) if the file has none. */
 int symbols_load_with(int fd, int debug, struct symbols **ret);
 
-struct symbol {
-	uint64_t start, end; /* file offsets; end 0: the start of the next function */
-	const char *name;
-};
-
-/* Makes a table from a list in any order. Names are copied. */
-int symbols_from_list(const struct symbol *list, size_t n, struct symbols **ret);
-
-/* As struct symbol; name: its offset in a buffer. */
 struct symbol_layer {
-	uint64_t start, end;
-	uint32_t name;
+	uint64_t start, end; /* end 0: the start of the next function */
+	uint32_t name;       /* offset in a buffer */
 };
 
 /*

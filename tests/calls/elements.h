@@ -7,8 +7,8 @@
 
 #include "lib/base/util.h"
 #include "lib/calls/calls.h"
-#include "lib/code/symbols.h"
 #include "lib/etm/native-runs.h"
+#include "tests/code/symbol-list.h"
 #include "tests/unit.h"
 
 /* A program of functions of 0x100 bytes each, and a library mapped elsewhere. */

@@ -14,7 +14,7 @@ trace_sources = tests/etm/trace.c tests/etm/trace.h
 check_PROGRAMS += tests/etm/unit-generate tests/etm/outlets tests/etm/fuzz-engines
 tests_etm_unit_generate_SOURCES = tests/etm/unit-generate.c $(generate_sources)
 tests_etm_unit_generate_LDADD = lib/etm/libetm.la lib/base/libbase.la
-tests_etm_outlets_SOURCES = tests/etm/outlets.c $(generate_sources) $(trace_sources)
+tests_etm_outlets_SOURCES = tests/etm/outlets.c tests/code/symbol-list.h $(generate_sources) $(trace_sources)
 tests_etm_outlets_LDADD = lib/local/liblocal.la daemon/decode/libdecode.la
 tests_etm_fuzz_engines_SOURCES = tests/etm/fuzz-engines.c tests/etm/fuzz-engines.h tests/etm/fuzz-jobs.c \
 	tests/etm/fuzz-mistakes.c $(generate_sources) $(trace_sources)

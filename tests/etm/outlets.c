@@ -20,9 +20,9 @@
 #include "lib/base/buf.h"
 #include "lib/base/util.h"
 #include "lib/calls/calls.h"
-#include "lib/code/symbols.h"
 #include "lib/etm/native-runs.h"
 #include "lib/etm/pool.h"
+#include "tests/code/symbol-list.h"
 #include "tests/etm/generate.h"
 #include "tests/etm/trace.h"
 
