@@ -3,9 +3,10 @@
  * Where calls of inlined functions begin in code without markers, as LLVM makes it. The instructions of an instance are
  * divided into pieces: a piece ends with its basic block, and where the source places in it begin again, as they do
  * where a loop was unrolled. The first piece is the begin of a call, and so are its copies, which are of the same
- * places.
+ * places. Copies are recognised by loads, stores and calls; by those of the functions in the instance if it has none.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/code/a64.h"
 #include "lib/code/inlines-private.h"
@@ -33,7 +34,9 @@ struct block_key {
 
 /* The instructions of an instance in one basic block. */
 struct code_block {
-	uint64_t start;
+	uint64_t start, place; /* of its first instruction */
+	uint32_t operation;
+	bool repeats; /* another instruction is like the first one */
 	struct block_key keys[KEYS_MAX];
 	size_t n;
 };
@@ -192,15 +195,21 @@ static bool is_movable(uint32_t op)
 	return (op & 0x1f000000) == 0x10000000 || (op & 0x1f800000) == 0x12800000 || op == 0xd503201f;
 }
 
+/* Returns an instruction without its operands. */
+static uint32_t operation_of(uint32_t op)
+{
+	return op >> 21;
+}
+
 /* Adds an instruction to the last block, or begins another. */
-static void add_instruction(struct piece_search *s, uint64_t last, uint64_t at, uint32_t op)
+static void add_instruction(struct piece_search *s, uint64_t node, uint64_t last, uint64_t at, uint32_t op)
 {
 	struct code_block *b = s->blocks.size ? (struct code_block *)(s->blocks.data + s->blocks.size) - 1 : NULL;
-	struct block_key key = { place_at(s, at), inline_pieces_key(op, at), 1 };
+	struct block_key key = { place_at(s, at) ^ node << 40, inline_pieces_key(op, at), 1 };
 	size_t i = 0;
 
 	if (!b || !same_block(s, last, at)) {
-		struct code_block new = { .start = at };
+		struct code_block new = { .start = at, .place = key.place, .operation = operation_of(op) };
 
 		if (s->blocks.size == BLOCKS_MAX * sizeof(new))
 			return;
@@ -208,7 +217,8 @@ static void add_instruction(struct piece_search *s, uint64_t last, uint64_t at, 
 		if (buf_error(&s->blocks))
 			return;
 		b = (struct code_block *)(s->blocks.data + s->blocks.size) - 1;
-	}
+	} else if (key.place == b->place && operation_of(op) == b->operation)
+		b->repeats = true;
 	if (!key.key)
 		return;
 	while (i < b->n && (b->keys[i].place != key.place || b->keys[i].key != key.key))
@@ -237,22 +247,34 @@ static size_t count_common(const struct code_block *a, const struct code_block *
 	return n;
 }
 
-/* Returns true if all keys of a block are there equally often. */
+/*
+ * Returns true if a block is whole copies of a piece: all keys are there equally often, or at least half of them, and
+ * others several times in each copy.
+ */
 static bool is_clear(const struct code_block *b)
 {
-	for (size_t i = 1; i < b->n; i++)
-		if (b->keys[i].count != b->keys[0].count)
+	uint32_t copies = b->n ? b->keys[0].count : 1;
+	size_t equal = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		if (b->keys[i].count % copies)
 			return false;
-	return true;
+		equal += b->keys[i].count == copies;
+	}
+	return equal == b->n || (copies > 1 && 2 * equal >= b->n);
+}
+
+/* Returns true if one node is the other one, or inside it. */
+static bool is_inside(const struct piece_search *s, uint32_t at, uint32_t node)
+{
+	while (at != NODE_NONE && at > node && dwarf_step(&s->inlines->dwarf, 1))
+		at = s->unit->nodes[at].parent;
+	return at == node;
 }
 
 static bool is_within(const struct piece_search *s, uint64_t address, uint32_t node)
 {
-	uint32_t at = inlines_node_at(s->unit, address);
-
-	while (at != NODE_NONE && at != node && dwarf_step(&s->inlines->dwarf, 1))
-		at = s->unit->nodes[at].parent;
-	return at == node;
+	return is_inside(s, inlines_node_at(s->unit, address), node);
 }
 
 /* Returns true if control may come to the block of an address from within an instance. */
@@ -293,20 +315,50 @@ static void begin_calls(struct piece_search *s, uint32_t node, size_t block, siz
 		begin_call(s, node, e[*next].address);
 }
 
+/*
+ * Returns the block that an instance begins with: the first one, unless control comes to it from within the instance,
+ * and to one behind it only from elsewhere. NULL: it has no block.
+ */
+static const struct code_block *first_block(const struct piece_search *s, uint32_t node)
+{
+	const struct code_block *list = (const struct code_block *)s->blocks.data, *first = NULL;
+	size_t n = s->blocks.size / sizeof(*list);
+
+	for (size_t i = 0; i < n; i++) {
+		if (list[i].start < s->unit->nodes[node].start)
+			continue;
+		if (!comes_from_within(s, list[i].start, node))
+			return &list[i];
+		first = first ? first : &list[i];
+	}
+	return first;
+}
+
+/* Returns true if blocks without keys may be several calls, or one that begins elsewhere. */
+static bool may_begin_elsewhere(const struct piece_search *s, uint32_t node, const struct code_block *first)
+{
+	const struct code_block *list = (const struct code_block *)s->blocks.data;
+	size_t n = s->blocks.size / sizeof(*list);
+	bool found = first->repeats || comes_from_within(s, first->start, node);
+
+	for (size_t i = 0; i < n && !found; i++)
+		found =
+		    &list[i] != first && (list[i].place == first->place || !comes_from_within(s, list[i].start, node));
+	return found;
+}
+
 /* Finds the begins of calls among the blocks of an instance. */
 static void find_begins(struct piece_search *s, uint32_t node)
 {
-	const struct code_block *list = (const struct code_block *)s->blocks.data, *first = NULL;
+	const struct code_block *list = (const struct code_block *)s->blocks.data, *first = first_block(s, node);
 	size_t n = s->blocks.size / sizeof(*list), next = 0;
 	struct node *of = &s->unit->nodes[node];
 
-	for (size_t i = 0; i < n && !first; i++)
-		first = list[i].start >= of->start ? &list[i] : NULL;
 	if (!first)
 		return;
 	if (!first->n) {
 		begin_call(s, node, first->start);
-		of->uncertain = n > 1 || comes_from_within(s, first->start, node);
+		of->uncertain = may_begin_elsewhere(s, node, first);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -326,6 +378,13 @@ static void find_begins(struct piece_search *s, uint32_t node)
 	}
 }
 
+static int compare_spans(const void *a, const void *b)
+{
+	const struct inline_span *x = *(const struct inline_span *const *)a, *y = *(const struct inline_span *const *)b;
+
+	return compare_u64(x->start, y->start);
+}
+
 static int compare_spans_by_node(const void *a, const void *b)
 {
 	const struct inline_span *x = *(const struct inline_span *const *)a, *y = *(const struct inline_span *const *)b;
@@ -333,12 +392,61 @@ static int compare_spans_by_node(const void *a, const void *b)
 	return x->of != y->of ? compare_u64(x->of, y->of) : compare_u64(x->start, y->start);
 }
 
+/* Divides spans into blocks. */
+static int find_blocks(struct piece_search *s, const struct inline_span *const *spans, size_t n)
+{
+	uint64_t last = 0;
+	uint32_t op;
+
+	buf_clear(&s->blocks);
+	buf_clear(&s->first_keys);
+	for (size_t i = 0; i < n; i++)
+		for (uint64_t at = spans[i]->start; at < spans[i]->end && inlines_instruction(s->inlines, at, &op);
+		     at += A64_SIZE) {
+			if (!dwarf_step(&s->inlines->dwarf, 1))
+				return -EFBIG;
+			if (is_movable(op) || (op & 0xfc000000) == 0x14000000)
+				continue;
+			add_instruction(s, spans[i]->of, last, at, op);
+			last = at;
+		}
+	return buf_error(&s->blocks);
+}
+
+/*
+ * Finds the begins of an instance's calls. Where its own instructions do not show copies, those of the functions that
+ * it inlined do. spans: sorted by node, the first n of them of the instance, then those of the functions in it.
+ */
+static int find_in_node(struct piece_search *s, const struct inline_span *const *spans, size_t n, size_t n_all)
+{
+	uint32_t node = spans[0]->of;
+	const struct code_block *first;
+	int rc = find_blocks(s, spans, n);
+
+	first = rc == 0 ? first_block(s, node) : NULL;
+	if (rc == 0 && (!first || !first->n)) {
+		_cleanup_free_ const struct inline_span **within = NULL;
+
+		while (n < n_all && is_inside(s, spans[n]->of, node))
+			n++;
+		within = malloc(n * sizeof(*within));
+		if (!within)
+			return -ENOMEM;
+		memcpy(within, spans, n * sizeof(*within));
+		qsort(within, n, sizeof(*within), compare_spans);
+		rc = find_blocks(s, within, n);
+	}
+	if (rc == 0)
+		find_begins(s, node);
+	return rc;
+}
+
 static int find_all(struct piece_search *s)
 {
 	const struct spans *flat = &s->unit->flat;
 	_cleanup_free_ const struct inline_span **order = malloc((flat->n + 1) * sizeof(*order));
-	uint64_t last = 0;
-	uint32_t op;
+	size_t n;
+	int rc = 0;
 
 	if (!order)
 		return -ENOMEM;
@@ -346,27 +454,15 @@ static int find_all(struct piece_search *s)
 		order[i] = &flat->items[i];
 	if (flat->n)
 		qsort(order, flat->n, sizeof(*order), compare_spans_by_node);
-	for (size_t i = 0; i < flat->n; i++) {
-		const struct inline_span *span = order[i];
+	for (size_t i = 0; rc == 0 && i < flat->n; i += n) {
+		uint32_t node = order[i]->of;
 
-		if (s->unit->nodes[span->of].parent == NODE_NONE)
-			continue;
-		for (uint64_t at = span->start; at < span->end && inlines_instruction(s->inlines, at, &op);
-		     at += A64_SIZE) {
-			if (!dwarf_step(&s->inlines->dwarf, 1))
-				return -EFBIG;
-			if (is_movable(op) || (op & 0xfc000000) == 0x14000000)
-				continue;
-			add_instruction(s, last, at, op);
-			last = at;
-		}
-		if (i + 1 == flat->n || order[i + 1]->of != span->of) {
-			find_begins(s, span->of);
-			buf_clear(&s->blocks);
-			buf_clear(&s->first_keys);
-		}
+		for (n = 1; i + n < flat->n && order[i + n]->of == node;)
+			n++;
+		if (s->unit->nodes[node].parent != NODE_NONE)
+			rc = find_in_node(s, &order[i], n, flat->n - i);
 	}
-	return buf_error(&s->blocks) ? buf_error(&s->blocks) : buf_error(s->to);
+	return rc < 0 ? rc : buf_error(s->to);
 }
 
 int inline_pieces_find(struct inlines *s, uint32_t number, struct buf *to)

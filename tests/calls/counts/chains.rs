@@ -40,8 +40,8 @@ fn main() {
     let mut sum = 0;
     for n in 0..40u64 {
         let v: Vec<u64> = (0..n).map(|x| x * 7 % 11).collect();
-        sum ^= run(std::hint::black_box(&v));
+        sum ^= run(count::black_box(&v));
     }
-    std::hint::black_box(sum);
+    count::black_box(sum);
     show();
 }

@@ -20,3 +20,9 @@ macro_rules! count {
         }
     };
 }
+
+/// As std::hint::black_box, which Rust 1.63 does not have.
+pub fn black_box<T>(v: T) -> T {
+    unsafe { core::arch::asm!("/* {} */", in(reg) &v, options(nostack)) };
+    v
+}

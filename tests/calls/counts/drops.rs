@@ -18,7 +18,7 @@ impl Drop for Thing {
     #[inline]
     fn drop(&mut self) {
         count!(drop);
-        std::hint::black_box(self.0);
+        count::black_box(self.0);
     }
 }
 
@@ -51,7 +51,7 @@ fn run(n: u64) -> u64 {
 fn main() {
     std::panic::set_hook(Box::new(|_| {}));
     for n in 0..30 {
-        std::hint::black_box(std::panic::catch_unwind(|| run(std::hint::black_box(n))).is_ok());
+        count::black_box(std::panic::catch_unwind(|| run(count::black_box(n))).is_ok());
     }
     show();
 }

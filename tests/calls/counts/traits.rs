@@ -60,8 +60,8 @@ fn run(x: u64) -> u64 {
 fn main() {
     let mut sum = 0;
     for i in 0..200 {
-        sum ^= run(std::hint::black_box(i));
+        sum ^= run(count::black_box(i));
     }
-    std::hint::black_box(sum);
+    count::black_box(sum);
     show();
 }
