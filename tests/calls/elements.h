@@ -257,12 +257,12 @@ static void bl(uint64_t at)
 	range(at, 1, INSTR_BR, SUB_LINK, true);
 }
 
-static void ret(uint64_t at)
+static inline void ret(uint64_t at)
 {
 	range(at, 1, INSTR_IBR, SUB_RET, true);
 }
 
-static void b(uint64_t at)
+static inline void b(uint64_t at)
 {
 	range(at, 1, INSTR_BR, SUB_NONE, true);
 }
@@ -282,7 +282,7 @@ static bool emit_exception_returns;
 
 enum cause { SYSCALL, FAULT };
 
-static void exception(enum cause cause, uint64_t from)
+static inline void exception(enum cause cause, uint64_t from)
 {
 	struct element e = { .kind = ELEM_EXCEPTION };
 
@@ -296,7 +296,7 @@ static void exception(enum cause cause, uint64_t from)
 	element((struct element){ .kind = ELEM_TRACE_ON, .reason = REASON_BEGIN });
 }
 
-static void no_sync(enum element_reason reason)
+static inline void no_sync(enum element_reason reason)
 {
 	element((struct element){ .kind = ELEM_NO_SYNC, .reason = (uint8_t)reason });
 }
