@@ -60,7 +60,8 @@ func spin(n int) int {
 //
 //go:noinline
 func move() {
-	for before := syscall.Gettid(); syscall.Gettid() == before; {
+	before := syscall.Gettid()
+	for here := before; here == before; {
 		locked, free := make(chan bool), make(chan bool)
 		go func() {
 			runtime.LockOSThread()
@@ -69,11 +70,10 @@ func move() {
 			runtime.UnlockOSThread()
 		}()
 		<-locked
-		if syscall.Gettid() != before {
-			moves++
-		}
+		here = syscall.Gettid()
 		close(free)
 	}
+	moves++
 }
 
 //go:noinline
