@@ -308,4 +308,31 @@ __attribute__((unused)) static int make_store(struct thread *threads, size_t n, 
 	return store_finish(w) < 0 ? -1 : fd;
 }
 
+static inline bool same(const struct store *s, const struct store_event *got, const struct expected *want)
+{
+	if (got->type != want->type || got->kind != want->kind || got->time != want->time ||
+	    got->instructions != want->instructions || got->depth != want->depth)
+		return false;
+	if (got->type == STORE_GAP)
+		return got->until == want->time + 5000;
+	if (got->frame.site != STORE_NO_SITE || want->function > FUNCTIONS) {
+		const struct store_site *site = store_site(s, got->frame.site);
+		const struct inlined *place = &places[want->function - FUNCTIONS - 1];
+		const struct store_function *f = store_function(s, got->frame.function);
+
+		return site && want->function > FUNCTIONS && got->frame.enter == want->enter &&
+		       site->line == place->call_line &&
+		       strcmp(site->file, place->call_file ? place->call_file : "") == 0 &&
+		       site->function == got->frame.function && strcmp(f->name, place->function->name) == 0 &&
+		       f->line == place->function->line && f->kind == REGION_INLINED;
+	}
+	return got->frame.enter == want->enter &&
+	       strcmp(store_function(s, got->frame.function)->name, name_in(want->function)) == 0;
+}
+
+static inline bool is_near(uint64_t got, uint64_t want)
+{
+	return got <= want + want / 16 + 1 && want <= got + got / 16 + 1;
+}
+
 #endif
