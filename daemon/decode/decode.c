@@ -142,6 +142,11 @@ static void add_warnings(struct decode *d)
 		snprintf(text, sizeof(text), "the input has no trace of thread %lld", (long long)d->job->only_thread);
 		warn(d, d->job->only_thread < 0 ? "the input has no trace" : text);
 	}
+	if (d->input->shown && d->input->streams.n && d->job->only_thread < 0 && !d->total.instructions)
+		warn(
+		    d,
+		    "no execution in the trace is known to be of the process: its sink is shared, and keeps the newest "
+		    "trace of all processes");
 }
 
 static int send_result(struct decode *d, uint64_t started)
