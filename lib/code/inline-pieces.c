@@ -205,7 +205,7 @@ static uint32_t operation_of(uint32_t op)
 static void add_instruction(struct piece_search *s, uint64_t node, uint64_t last, uint64_t at, uint32_t op)
 {
 	struct code_block *b = s->blocks.size ? (struct code_block *)(s->blocks.data + s->blocks.size) - 1 : NULL;
-	struct block_key key = { place_at(s, at) ^ node << 40, inline_pieces_key(op, at), 1 };
+	struct block_key key = { place_at(s, at) ^ node * 0x9e3779b97f4a7c15u, inline_pieces_key(op, at), 1 };
 	size_t i = 0;
 
 	if (!b || !same_block(s, last, at)) {
@@ -347,15 +347,13 @@ static bool may_begin_elsewhere(const struct piece_search *s, uint32_t node, con
 	return found;
 }
 
-/* Finds the begins of calls among the blocks of an instance. */
-static void find_begins(struct piece_search *s, uint32_t node)
+/* Finds the begins of calls among the blocks of an instance. first: the one that it begins with. */
+static void find_begins(struct piece_search *s, uint32_t node, const struct code_block *first)
 {
-	const struct code_block *list = (const struct code_block *)s->blocks.data, *first = first_block(s, node);
+	const struct code_block *list = (const struct code_block *)s->blocks.data;
 	size_t n = s->blocks.size / sizeof(*list), next = 0;
 	struct node *of = &s->unit->nodes[node];
 
-	if (!first)
-		return;
 	if (!first->n) {
 		begin_call(s, node, first->start);
 		of->uncertain = may_begin_elsewhere(s, node, first);
@@ -410,7 +408,7 @@ static int find_blocks(struct piece_search *s, const struct inline_span *const *
 			add_instruction(s, spans[i]->of, last, at, op);
 			last = at;
 		}
-	return buf_error(&s->blocks);
+	return buf_error(&s->blocks) ? buf_error(&s->blocks) : buf_error(&s->first_keys);
 }
 
 /*
@@ -435,9 +433,10 @@ static int find_in_node(struct piece_search *s, const struct inline_span *const 
 		memcpy(within, spans, n * sizeof(*within));
 		qsort(within, n, sizeof(*within), compare_spans);
 		rc = find_blocks(s, within, n);
+		first = rc == 0 ? first_block(s, node) : NULL;
 	}
-	if (rc == 0)
-		find_begins(s, node);
+	if (first)
+		find_begins(s, node, first);
 	return rc;
 }
 

@@ -392,4 +392,13 @@ static inline void set_pauses(const struct calls_pause *list, size_t n)
 	calls_set_pauses(calls, find_pause, NULL);
 }
 
+/* Tests with elements one by one, then in batches. */
+static inline int test_both(void (*test_all)(void))
+{
+	test_all();
+	in_batches = true;
+	test_all();
+	return unit_end();
+}
+
 #endif

@@ -287,8 +287,5 @@ static void test_all(void)
 
 int main(void)
 {
-	test_all();
-	in_batches = true;
-	test_all();
-	return unit_end();
+	return test_both(test_all);
 }
