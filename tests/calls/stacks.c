@@ -34,6 +34,24 @@ struct result {
 	uint64_t compared, differ, uncertain, odd, syscalls;
 };
 
+/* A runtime keeps its map when it ends. */
+static int read_perf_map(struct region_map *regions, uint32_t pid)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_close_ int fd = -1;
+	struct symbols *names = NULL;
+	int rc = 0;
+
+	if (asprintf(&path, "/tmp/perf-%" PRIu32 ".map", pid) < 0)
+		return -ENOMEM;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		rc = symbols_load_perf_map(fd, &names);
+	if (names)
+		region_map_set_names(regions, names, NULL);
+	return rc;
+}
+
 /* Reads the program's mappings with their symbols from the recording, as the decoder does. */
 static int read_regions(const char *snapshot, uint32_t pid, struct region_map **ret)
 {
@@ -65,6 +83,8 @@ static int read_regions(const char *snapshot, uint32_t pid, struct region_map **
 		closep(&image);
 		rc = region_map_add(regions, &mapping);
 	}
+	if (rc == 0)
+		rc = read_perf_map(regions, pid);
 	/* The maps' names are the file's, and live as long as this program. */
 	*ret = regions;
 	return rc;
