@@ -27,6 +27,9 @@ static void settle_kill(struct target *t)
 		return;
 	t->settling = true;
 	complete = oom_listener_read(ooms);
+	/* A process ends after its threads; before its status was known, the ends of some may not have been there. */
+	if (t->all->o.exits)
+		exit_listener_read(t->all->o.exits);
 	t->settling = false;
 	t->ending.oom = t->oom_killed;
 	if (complete || t->oom_killed)
@@ -123,10 +126,13 @@ void target_list_take_event(struct target_list *all, const struct exit_event *e)
 		return;
 	}
 	TAILQ_FOREACH (t, &all->list, link) {
-		if (t->pid != e->pid || t->replaced || t->ending.known)
+		if (t->pid != e->pid || t->replaced || (t->ending.known && !t->settling))
 			continue;
 		if (!e->dumps && e->code == SIGKILL)
 			note_killed(t, e->tid);
+		/* Its status is known; which of its threads the killer chose may not be. */
+		if (t->settling)
+			continue;
 		if (e->dumps) {
 			t->dumped_tid = e->tid;
 		} else if (!t->exit_reported || !WIFSIGNALED(t->reported_code)) {
