@@ -2,8 +2,8 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 
-#include "lib/base/hash.h"
 #include "lib/base/util.h"
 #include "lib/code/demangle.h"
 
@@ -136,7 +136,7 @@ char *demangle_symbol(const char *name)
 	if (!ret)
 		return NULL;
 	memcpy(ret, shown, NAME_MAX_SHOWN);
-	/* Different names stay different. */
-	snprintf(ret + NAME_MAX_SHOWN, MARK_SIZE, "...#%08x", (uint32_t)hash_bytes(name, strlen(name)));
+	/* Different names stay different, and equal ones equal in all processes. */
+	snprintf(ret + NAME_MAX_SHOWN, MARK_SIZE, "...#%08x", (uint32_t)crc32_z(0, (const Bytef *)name, strlen(name)));
 	return ret;
 }
