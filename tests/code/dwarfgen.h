@@ -173,7 +173,7 @@ static void dwarfgen_lines(struct buf *b, int version)
 	buf_done(&u);
 }
 
-static void dwarfgen_sections(struct buf s[DWARF_SECTIONS], int version)
+static inline void dwarfgen_sections(struct buf s[DWARF_SECTIONS], int version)
 {
 	dwarfgen_abbrevs(&s[DWARF_ABBREV], version);
 	dwarfgen_info(&s[DWARF_INFO], version);

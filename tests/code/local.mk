@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-code_units = tests/code/unit-image tests/code/unit-inlines tests/code/unit-names tests/code/unit-symbols \
+code_units = tests/code/unit-image tests/code/unit-inlines tests/code/unit-inline-pieces tests/code/unit-names tests/code/unit-symbols \
 	tests/code/unit-ocaml-traps tests/code/unit-stack-use tests/code/unit-syscall-number \
 	tests/code/unit-function-ends tests/code/unit-region-map
 check_PROGRAMS += $(code_units) tests/code/symbols-dump
 tests_code_unit_image_LDADD = lib/code/libcode.la
 tests_code_unit_inlines_SOURCES = tests/code/unit-inlines.c tests/code/dwarfgen.h
+tests_code_unit_inline_pieces_SOURCES = tests/code/unit-inline-pieces.c tests/code/dwarfgen.h
+tests_code_unit_inline_pieces_LDADD = lib/code/libcode.la
 tests_code_unit_inlines_LDADD = lib/code/libcode.la
 tests_code_unit_names_LDADD = lib/code/libcode.la
 tests_code_unit_symbols_SOURCES = tests/code/unit-symbols.c tests/code/elfgen.h
