@@ -81,6 +81,7 @@ static int show_failed(int rc)
 static int print_calls(const struct show *show, const struct named_store *input, struct export_options *o)
 {
 	struct export_result result = { 0 };
+	int rc;
 
 	o->budget = 0;
 	o->depth = show->depth ? (unsigned)show->depth : o->depth;
@@ -91,8 +92,11 @@ static int print_calls(const struct show *show, const struct named_store *input,
 	o->names = input->names;
 	named_store_print_times(stdout, input->store);
 	fflush(stdout);
-	return show_failed(show->sum ? export_tree.write(input->store, STDOUT_FILENO, o, &result)
-				     : timeline_write(input->store, STDOUT_FILENO, o, &result));
+	rc = show->sum ? export_tree.write(input->store, STDOUT_FILENO, o, &result)
+		       : timeline_write(input->store, STDOUT_FILENO, o, &result);
+	if (rc >= 0 && !result.slices && !result.gaps)
+		printf("no calls were traced\n");
+	return show_failed(rc);
 }
 
 /* Unless the user gives a time, begins where the call that triggered the snapshot was entered. */
