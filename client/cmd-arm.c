@@ -12,13 +12,15 @@
 #include "client/container.h"
 #include "client/format.h"
 #include "client/function-lookup.h"
+#include "client/live-function.h"
 #include "lib/base/buf.h"
 #include "lib/base/escape.h"
 
 /* A path below it names a group as well. */
 #define CGROUP_ROOT "/sys/fs/cgroup"
 
-enum { FUNCTIONS_MAX = 8, RING_SIZE_MIN = 64 << 10, RING_SIZE_MAX = 1 << 30 };
+/* POINTS_MAX: addresses of a filter. */
+enum { FUNCTIONS_MAX = 8, POINTS_MAX = 8, RING_SIZE_MIN = 64 << 10, RING_SIZE_MAX = 1 << 30 };
 enum { CYCLE_THRESHOLD_MAX = 4095, TIMESTAMP_INTERVAL_MAX = 8192, CPUS_MAX = 1024 };
 enum {
 	OPTION_PID,
@@ -32,6 +34,7 @@ enum {
 	OPTION_INTERVAL,
 	OPTION_THREAD,
 	OPTION_FUNCTION,
+	OPTION_DURING,
 	OPTION_FILTER,
 	OPTION_SINK,
 	OPTION_RING_SIZE,
@@ -65,6 +68,7 @@ static const struct verb_option arm_options[] = {
 	[OPTION_THREAD] = { "thread", 0, "TID", "trace only this thread of the process" },
 	[OPTION_FUNCTION] = { "function", 0, "NAME[@FILE]",
 			      "trace only this function of FILE (default the program); repeatable" },
+	[OPTION_DURING] = { "during", 0, "NAME[@FILE]", "trace only while this function runs, with what it calls" },
 	[OPTION_FILTER] = { "filter", 0, "TEXT", "trace only these addresses; TEXT is a perf address filter" },
 	[OPTION_SINK] = { "sink", 0, "NAME", "trace sink, as listed by csight doctor" },
 	[OPTION_RING_SIZE] = { "ring-size", 0, "BYTES", "size of each ring of the process; suffixes K, M, G" },
@@ -95,12 +99,72 @@ struct arm {
 	char exe[PATH_MAX], unit[NAME_MAX + 1], group[PATH_MAX];
 	const char *functions[FUNCTIONS_MAX];
 	size_t n_functions;
-	struct buf filter; /* address filters: that of --filter, then one for each function */
+	const char *during;
+	struct buf filter; /* address filters: that of --filter, then one for each function, then those of --during */
 };
 
 static void arm_done(struct arm *a)
 {
 	buf_done(&a->filter);
+}
+
+struct arm_function {
+	char *name;
+	char exe[PATH_MAX];
+	const char *file;
+	int fd;
+	struct function_place at;
+};
+
+static void arm_function_done(struct arm_function *f)
+{
+	free(f->name);
+	closep(&f->fd);
+}
+
+/* Finds NAME[@FILE] in that file, or in the program. Returns 0 or an exit status. */
+static int arm_find_function(const char *wanted, pid_t pid, struct arm_function *ret)
+{
+	char link[32], *behind;
+	ssize_t n;
+	int rc;
+
+	ret->name = strdup(wanted);
+	if (!ret->name) {
+		client_error("out of memory");
+		return STATUS_FAILED;
+	}
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	n = readlink(link, ret->exe, sizeof(ret->exe) - 1);
+	ret->exe[n < 0 ? 0 : n] = 0;
+	/* The first '@' ends the name of the function: C++ names have none, file names may. */
+	behind = strchr(ret->name, '@');
+	if (behind)
+		*behind = 0;
+	ret->file = behind ? behind + 1 : ret->exe;
+	ret->fd = open(behind ? ret->file : link, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	rc = ret->fd < 0 ? -errno : function_lookup(ret->fd, ret->name, &ret->at);
+	if (rc == 0)
+		return STATUS_OK;
+	client_error("cannot find function %s in %s: %s%s", esc(ret->name), esc(ret->file[0] ? ret->file : link),
+		     rc == -ENOENT && ret->fd >= 0 ? "it has no function of this name"
+		     : rc == -ENOTUNIQ             ? "it has several functions of this name"
+		     : rc == -ENODATA              ? "it has no symbol table"
+		     : rc == -EFAULT               ? "the process that parses it crashed"
+						   : strerror(-rc),
+		     strstr(ret->file, "/qemu-") ? "; emulated programs have no address filters" : "");
+	return rc == -ENOENT ? STATUS_NOT_FOUND : STATUS_FAILED;
+}
+
+/* Appends an address filter: START/SIZE, or ADDRESS if size is 0. */
+static void arm_add_filter(struct arm *a, const char *verb, uint64_t start, uint64_t size, const char *file)
+{
+	char place[48], text[PATH_MAX + 64];
+	int n;
+
+	snprintf(place, sizeof(place), size ? "0x%" PRIx64 "/0x%" PRIx64 : "0x%" PRIx64, start, size);
+	n = snprintf(text, sizeof(text), "%s%s %s@%s", a->filter.size ? "," : "", verb, place, file);
+	buf_add(&a->filter, text, MIN((size_t)n, sizeof(text) - 1));
 }
 
 /*
@@ -109,43 +173,36 @@ static void arm_done(struct arm *a)
  */
 static int arm_add_function(struct arm *a, const char *wanted, pid_t pid)
 {
-	_cleanup_free_ char *name = strdup(wanted);
-	_cleanup_close_ int fd = -1;
-	char link[32], exe[PATH_MAX], text[PATH_MAX + 64];
-	struct function_place at;
-	const char *file = exe;
-	char *behind;
-	ssize_t n;
-	int rc;
+	_cleanup_(arm_function_done) struct arm_function f = { .fd = -1 };
+	int status = arm_find_function(wanted, pid, &f);
 
-	if (!name) {
-		client_error("out of memory");
+	if (status == STATUS_OK)
+		arm_add_filter(a, "filter", f.at.start, f.at.end - f.at.start, f.file);
+	return status;
+}
+
+/* The same for what a function executes until it returns, with the functions that it calls. */
+static int arm_add_during(struct arm *a, pid_t pid)
+{
+	_cleanup_(arm_function_done) struct arm_function f = { .fd = -1 };
+	uint64_t places[POINTS_MAX - 1];
+	struct function_ends ends = { .places = places, .room = ELEMENTS(places) };
+	struct reason why = { .text = "" };
+	int status = arm_find_function(a->during, pid, &f), rc;
+
+	if (status != STATUS_OK)
+		return status;
+	rc = live_function_ends(f.fd, f.at.start, f.at.end, &ends, &why);
+	if (rc == 0 && !ends.n)
+		rc = reason_set(&why, -EOPNOTSUPP, "it never does");
+	if (rc < 0) {
+		client_error("cannot find where function %s of %s returns: %s", esc(f.name), esc(f.file),
+			     why.text[0] ? why.text : strerror(-rc));
 		return STATUS_FAILED;
 	}
-	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
-	n = readlink(link, exe, sizeof(exe) - 1);
-	exe[n < 0 ? 0 : n] = 0;
-	/* The first '@' ends the name of the function: C++ names have none, file names may. */
-	behind = strchr(name, '@');
-	if (behind) {
-		*behind = 0;
-		file = behind + 1;
-	}
-	fd = open(behind ? file : link, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	rc = fd < 0 ? -errno : function_lookup(fd, name, &at);
-	if (rc < 0) {
-		client_error("cannot find function %s in %s: %s%s", esc(name), esc(file[0] ? file : link),
-			     rc == -ENOENT && fd >= 0 ? "it has no function of this name"
-			     : rc == -ENOTUNIQ        ? "it has several functions of this name"
-			     : rc == -ENODATA         ? "it has no symbol table"
-			     : rc == -EFAULT          ? "the process that parses it crashed"
-						      : strerror(-rc),
-			     strstr(file, "/qemu-") ? "; emulated programs have no address filters" : "");
-		return rc == -ENOENT ? STATUS_NOT_FOUND : STATUS_FAILED;
-	}
-	n = snprintf(text, sizeof(text), "%sfilter 0x%" PRIx64 "/0x%" PRIx64 "@%s", a->filter.size ? "," : "", at.start,
-		     at.end - at.start, file);
-	buf_add(&a->filter, text, MIN((size_t)n, sizeof(text) - 1));
+	arm_add_filter(a, "start", f.at.start, 0, f.file);
+	for (size_t i = 0; i < ends.n; i++)
+		arm_add_filter(a, "stop", ends.places[i], 0, f.file);
 	return STATUS_OK;
 }
 
@@ -157,6 +214,8 @@ static int arm_add_functions(struct arm *a, pid_t pid)
 		buf_add(&a->filter, a->options.filter, strlen(a->options.filter));
 	for (size_t i = 0; i < a->n_functions && status == STATUS_OK; i++)
 		status = arm_add_function(a, a->functions[i], pid);
+	if (a->during && status == STATUS_OK)
+		status = arm_add_during(a, pid);
 	buf_add(&a->filter, "", 1);
 	if (status == STATUS_OK && buf_error(&a->filter)) {
 		client_error("out of memory");
@@ -314,6 +373,9 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 			}
 			arm->functions[arm->n_functions++] = value;
 			break;
+		case OPTION_DURING:
+			arm->during = value;
+			break;
 		case OPTION_FILTER:
 			options->filter = value;
 			break;
@@ -361,14 +423,19 @@ static bool arm_parse(struct client *c, pid_t *ret_pid, struct arm *arm)
 		c->status = client_usage(c, "--thread is of one process, and a standing target selects many");
 		return false;
 	}
-	if (arm->stands && (pid || c->argc || arm->n_functions)) {
-		c->status =
-		    client_usage(c, "a standing target takes no process ID%s",
-				 arm->n_functions ? ", and no --function: each process has other addresses" : "");
+	if (arm->during && arm->n_functions) {
+		c->status = client_usage(c, "--during and --function exclude each other");
+		return false;
+	}
+	if (arm->stands && (pid || c->argc || arm->n_functions || arm->during)) {
+		c->status = client_usage(c, "a standing target takes no process ID%s",
+					 arm->n_functions || arm->during
+					     ? ", and no --function or --during: each process has other addresses"
+					     : "");
 		return false;
 	}
 	c->status = arm->stands ? STATUS_OK : client_pid(c, pid, ret_pid);
-	if (c->status == 0 && arm->n_functions)
+	if (c->status == 0 && (arm->n_functions || arm->during))
 		c->status = arm_add_functions(arm, *ret_pid);
 	if (c->status == 0)
 		c->status = client_connect(c);

@@ -12,7 +12,6 @@
 #include "lib/base/escape.h"
 #include "lib/base/io.h"
 #include "lib/code/elf.h"
-#include "lib/code/function-ends.h"
 #include "lib/store/store.h"
 
 enum { LINE_SIZE = PATH_MAX + 128, PLACE_ENDS_MAX = 5 };
@@ -107,6 +106,11 @@ static bool read_instruction(void *data, uint64_t at, uint32_t *ret)
 	return true;
 }
 
+int live_function_ends(int fd, uint64_t start, uint64_t end, struct function_ends *ret, struct reason *why)
+{
+	return function_ends_find(start, end, read_instruction, &fd, ret, why);
+}
+
 /* Adds the addresses at which the function returns, which trace units need: the emulator finds returns by itself. */
 static void add_ends(json_object *o, int fd, const struct function_place *p, struct reason *why)
 {
@@ -114,7 +118,7 @@ static void add_ends(json_object *o, int fd, const struct function_place *p, str
 	json_object *list = json_object_new_array();
 	uint64_t places[PLACE_ENDS_MAX];
 	struct function_ends ends = { .places = places, .room = PLACE_ENDS_MAX };
-	int rc = function_ends_find(start, p->end, read_instruction, &fd, &ends, why);
+	int rc = live_function_ends(fd, start, p->end, &ends, why);
 
 	for (size_t i = 0; rc == 0 && i < ends.n; i++) {
 		char text[24];

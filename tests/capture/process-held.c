@@ -144,7 +144,8 @@ static void check_opening(pid_t pid)
 	const struct address_space_of of = { OTHER_ACCOUNT, pid }, another = { 0, getpid() };
 	const struct perf_event_attr attr =
 	    perf_event_default_attr(PERF_TYPE_SOFTWARE, (const uint64_t[5]){ PERF_COUNT_SW_DUMMY, 0, 0, 0, 0 });
-	int fd = -1, rc = perf_event_open_thread(another, &attr, (uint32_t)getpid(), -1, &fd);
+	int fd = -1,
+	    rc = perf_event_open_thread(another, &attr, (struct perf_event_place){ (uint32_t)getpid(), -1, 0 }, &fd);
 
 	if (rc < 0) {
 		unit_skip("events of a process that executes a program", strerror(-rc));
@@ -152,9 +153,10 @@ static void check_opening(pid_t pid)
 	}
 	close(fd);
 	alarm(60);
-	CHECK_EQ(perf_event_open_thread(of, &attr, (uint32_t)pid, -1, &fd), -ETIMEDOUT);
+	CHECK_EQ(perf_event_open_thread(of, &attr, (struct perf_event_place){ (uint32_t)pid, -1, 0 }, &fd), -ETIMEDOUT);
 	/* No other process of the account is waited for a second time. */
-	CHECK_EQ(perf_event_open_thread(of, &attr, (uint32_t)getpid(), -1, &fd), -ETIMEDOUT);
+	CHECK_EQ(perf_event_open_thread(of, &attr, (struct perf_event_place){ (uint32_t)getpid(), -1, 0 }, &fd),
+		 -ETIMEDOUT);
 	alarm(0);
 }
 

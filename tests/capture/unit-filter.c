@@ -63,20 +63,49 @@ static void test_words(void)
 	}
 }
 
+static void test_points(void)
+{
+	const struct filter_point *points;
+	struct filter *f;
+
+	CHECK_EQ(filter_count_points("start 4096, stop 0x2000@/bin/a b\nstop 1,"), 3);
+	CHECK_EQ(filter_count_points("start 4096,filter 1/2"), 0);
+	CHECK_EQ(filter_count_points(""), 0);
+	CHECK_EQ(make("start 4096,stop 0x2000", &f), 0);
+	CHECK_EQ(filter_points(f, &points), 2);
+	CHECK(points[0].starts && points[0].address == 4096 && !points[1].starts && points[1].address == 0x2000);
+	filter_free(f);
+	CHECK_EQ(make("start 4096,filter 1/2", &f), 0);
+	CHECK_EQ(filter_points(f, &points), 0);
+	filter_free(f);
+}
+
 /* The filter refers to the mapped file, also after another file has taken its name. */
 static void test_file(void)
 {
 	char path[] = "/tmp/csight-unit-filter-XXXXXX", text[128], *at;
 	_cleanup_close_ int fd = mkstemp(path);
 	struct stat mapped, captured;
+	const struct filter_point *points;
 	struct filter *f;
-	void *code;
+	void *code, *more;
 	int rc;
 
 	CHECK_EQ(ftruncate(fd, 4096), 0);
 	code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	CHECK(code != MAP_FAILED);
 	CHECK_EQ(fstat(fd, &mapped), 0);
+	/* An offset in the file is at the address where that part is mapped. */
+	CHECK_EQ(ftruncate(fd, 8192), 0);
+	more = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 4096);
+	snprintf(text, sizeof(text), "start 0x10@%s,stop 0x1020@%s", path, path);
+	if (make(text, &f) == 0) {
+		CHECK_EQ(filter_points(f, &points), 2);
+		CHECK_EQ(points[0].address, (uint64_t)(uintptr_t)code + 0x10);
+		CHECK_EQ(points[1].address, (uint64_t)(uintptr_t)more + 0x20);
+	}
+	filter_free(f);
+	munmap(more, 4096);
 	snprintf(text, sizeof(text), "filter 0x10/0x20@%s,start 5", path);
 	rc = make(text, &f);
 	if (rc == -EPERM || rc == -EACCES) {
@@ -107,6 +136,7 @@ out:
 int main(void)
 {
 	test_words();
+	test_points();
 	test_file();
 	return unit_end();
 }

@@ -180,6 +180,30 @@ static void test_cpus(void)
 	settings.cpus = NULL;
 }
 
+/* Where a filter only starts and stops tracing, at more addresses than all units can compare, breakpoints do that. */
+static void test_breakpoints(void)
+{
+	const struct capture_options points = { .filter = "start 0x1000,stop 0x1010,stop 0x1020" },
+				     range = { .filter = "filter 0x1000/0x10" };
+
+	make(2, TOPOLOGY_ETE);
+	give_trbes();
+	cpus[0].offers.address_pairs = 4;
+	cpus[1].offers.address_pairs = 2;
+	CHECK_EQ(make_plan(&points, NULL, false), 0);
+	CHECK(!p->breakpoints);
+	cpus[1].offers.address_pairs = 1;
+	CHECK_EQ(make_plan(&points, NULL, false), 0);
+	CHECK(p->breakpoints);
+	CHECK_EQ(make_plan(&range, NULL, false), 0);
+	CHECK(!p->breakpoints);
+	cpus[1].offers.address_pairs = 0;
+	CHECK_EQ(make_plan(&points, NULL, false), 0);
+	CHECK(p->breakpoints);
+	CHECK_EQ(make_plan(&range, NULL, false), -ENOTSUP);
+	CHECK(says("no address comparators"));
+}
+
 /* What the trace contains, as the fields of the PMU of Linux 6.1, 6.7 and 7.1 and the features of the units allow. */
 static void test_content(void)
 {
@@ -468,6 +492,7 @@ int main(void)
 	test_ring_size();
 	test_compare();
 	test_private();
+	test_breakpoints();
 	test_cpus();
 	test_content();
 	test_shared();

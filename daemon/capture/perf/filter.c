@@ -17,11 +17,18 @@ struct filter {
 	struct buf text;
 	int fds[FILTER_PARTS_MAX];
 	size_t n_fds;
+	struct filter_point points[FILTER_PARTS_MAX];
+	size_t n_points;
 };
 
-/* Finds an executable mapping of this file. The kernel escapes newlines in names. */
-static int find_mapping(pid_t pid, const char *file, uint64_t *ret_start, uint64_t *ret_end)
+struct code_mapping {
+	uint64_t start, end, offset;
+};
+
+/* Finds the executable mapping of this file that has an offset, or any. The kernel escapes newlines in names. */
+static int find_mapping(pid_t pid, const char *file, uint64_t offset, struct code_mapping *ret)
 {
+	bool any = false;
 	_cleanup_fclose_ FILE *maps = NULL;
 	_cleanup_free_ char *line = NULL;
 	char path[64];
@@ -33,27 +40,29 @@ static int find_mapping(pid_t pid, const char *file, uint64_t *ret_start, uint64
 	if (!maps)
 		return errno == ENOENT ? -ESRCH : -errno;
 	while ((n = getline(&line, &room, maps)) > 0) {
+		struct code_mapping m;
 		char prot[5];
 		int name = 0;
 
 		line[n - 1] = 0;
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*s %*u %n", ret_start, ret_end, prot, &name) == 3 &&
-		    name && prot[2] == 'x' && strcmp(line + name, file) == 0)
-			return 0;
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*u %n", &m.start, &m.end, prot,
+			   &m.offset, &name) != 4 ||
+		    !name || prot[2] != 'x' || strcmp(line + name, file) != 0)
+			continue;
+		*ret = m;
+		any = true;
+		if (offset >= m.offset && offset - m.offset < m.end - m.start)
+			break;
 	}
-	return -ENOENT;
+	return any ? 0 : -ENOENT;
 }
 
 /* Opens the mapped file, which may differ from the file that has its name now, without access to its file system. */
-static int open_mapped(pid_t pid, const char *file, int *ret)
+static int open_mapped(pid_t pid, const char *file, const struct code_mapping *m, int *ret)
 {
-	uint64_t start, end;
 	char path[96];
-	int rc = find_mapping(pid, file, &start, &end);
 
-	if (rc < 0)
-		return rc;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, start, end);
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, m->start, m->end);
 	*ret = open(path, O_PATH | O_CLOEXEC);
 	return *ret < 0 ? -errno : 0;
 }
@@ -80,9 +89,11 @@ static bool is_place(const char *at, const char *end, bool range)
 static int add_part(struct filter *f, pid_t pid, const char *verb, const char *place, struct reason *why)
 {
 	bool range = strcmp(verb, "filter") == 0;
+	struct code_mapping m = { 0 };
 	const char *end, *file;
+	uint64_t address;
 	char text[64];
-	int fd, rc;
+	int fd = -1, rc;
 
 	if (!range && strcmp(verb, "start") != 0 && strcmp(verb, "stop") != 0)
 		return reason_set(why, -EINVAL, "an address filter must begin with filter, start or stop, not \"%s\"",
@@ -100,9 +111,15 @@ static int add_part(struct filter *f, pid_t pid, const char *verb, const char *p
 	snprintf(text, sizeof(text), "%s%s %.*s", f->n_fds ? "," : "", verb, (int)(end - place), place);
 	buf_add(&f->text, text, strlen(text));
 	f->fds[f->n_fds++] = -1;
+	address = strtoull(place, NULL, 0);
+	rc = file ? find_mapping(pid, file + 1, address, &m) : 0;
+	if (!range)
+		f->points[f->n_points++] =
+		    (struct filter_point){ strcmp(verb, "start") == 0, address - m.offset + m.start };
 	if (!file)
 		return 0;
-	rc = open_mapped(pid, file + 1, &fd);
+	if (rc == 0)
+		rc = open_mapped(pid, file + 1, &m, &fd);
 	if (rc == -ENOENT)
 		return reason_set(why, rc, "the process has not mapped code of %s", esc(file + 1));
 	if (rc < 0)
@@ -235,6 +252,25 @@ struct filter *filter_free(struct filter *f)
 	buf_done(&f->text);
 	free(f);
 	return NULL;
+}
+
+size_t filter_count_points(const char *text)
+{
+	size_t n = 0;
+
+	while (*(text += strspn(text, " ,\n"))) {
+		if (strncmp(text, "start ", 6) != 0 && strncmp(text, "stop ", 5) != 0)
+			return 0;
+		text += strcspn(text, ",\n");
+		n++;
+	}
+	return n;
+}
+
+size_t filter_points(const struct filter *f, const struct filter_point **ret)
+{
+	*ret = f->points;
+	return f->n_points == f->n_fds ? f->n_points : 0;
 }
 
 const char *filter_text(const struct filter *f)

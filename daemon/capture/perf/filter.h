@@ -7,7 +7,9 @@
 #ifndef CSIGHT_DAEMON_CAPTURE_FILTER_H
 #define CSIGHT_DAEMON_CAPTURE_FILTER_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "daemon/capture/process/process.h"
@@ -24,6 +26,18 @@ struct filter;
  */
 int filter_new(const struct process_of *of, const char *text, struct filter **ret, struct reason *why);
 struct filter *filter_free(struct filter *f);
+
+/* Returns the number of parts if all begin with start or stop, so that filter_points() has them; else 0. */
+size_t filter_count_points(const char *text);
+
+/* An address in the process at which tracing starts or stops. */
+struct filter_point {
+	bool starts;
+	uint64_t address;
+};
+
+/* Points ret to the parts, as addresses, and returns their number; 0: some are ranges. */
+size_t filter_points(const struct filter *f, const struct filter_point **ret);
 
 /* The text for PERF_EVENT_IOC_SET_FILTER; valid while f exists. */
 const char *filter_text(const struct filter *f);

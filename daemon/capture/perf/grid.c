@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <linux/hw_breakpoint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -39,6 +40,24 @@ static struct perf_event_attr grid_attr(const struct plan *p, const struct plan_
 	attr.wakeup_watermark = (uint32_t)(p->data_size / 4);
 	/* Else the kernel stops a sink halfway to wake a reader. */
 	attr.aux_watermark = p->fill ? (uint32_t)c->aux_size : 0;
+	if (p->breakpoints)
+		perf_event_set_action(&attr, PERF_EVENT_PAUSED);
+	return attr;
+}
+
+/* Starts or stops tracing where a thread reaches this address. */
+static struct perf_event_attr point_attr(const struct plan *p, const struct filter_point *point)
+{
+	struct perf_event_attr attr = perf_event_default_attr(PERF_TYPE_BREAKPOINT, (const uint64_t[5]){ 0 });
+
+	attr.bp_type = HW_BREAKPOINT_X;
+	attr.bp_addr = point->address;
+	attr.bp_len = sizeof(long);
+	attr.exclude_kernel = 1;
+	attr.inherit = attr.inherit_thread = !p->thread;
+	/* Addresses are others in the next program. */
+	attr.remove_on_exec = 1;
+	perf_event_set_action(&attr, point->starts ? PERF_EVENT_RESUMES : PERF_EVENT_PAUSES);
 	return attr;
 }
 
@@ -69,18 +88,46 @@ static int map_ring(struct grid *g, struct aux_buffer *a, int fd, int poll_fd)
 }
 
 /* Opens an event, which the keeper then has, too; where the keeper has ended, it is not kept. */
-static int open_kept(struct grid *g, const struct kept_name *name, const struct perf_event_attr *attr, uint32_t tid,
-		     uint32_t cpu, int *ret_fd)
+static int open_kept(struct grid *g, const struct kept_name *name, const struct perf_event_attr *attr,
+		     struct perf_event_place at, int *ret_fd)
 {
-	int rc = perf_event_open_thread(g->of, attr, tid, (int)cpu, ret_fd);
+	int rc = perf_event_open_thread(g->of, attr, at, ret_fd);
 
 	if (rc == 0 && keeper_client_is_connected(g->keeper))
 		rc = keeper_client_hold_new(g->keeper, name, *ret_fd);
 	return rc < 0 && *ret_fd >= 0 && !keeper_client_is_connected(g->keeper) ? 0 : rc;
 }
 
+/* Opens the breakpoints at which a trace event is paused and resumed, in its group. Returns 1. */
+static int open_points(const struct grid_opening *o, struct perf_event_place at)
+{
+	const struct filter_point *points;
+	size_t n = filter_points(o->filter, &points);
+	struct grid *g = o->grid;
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const struct kept_name name = { g->group, KEEPER_EVENT, g->n_kept++ };
+		struct perf_event_attr attr = point_attr(g->plan, &points[i]);
+		_cleanup_close_ int fd = -1;
+
+		rc = open_kept(g, &name, &attr, at, &fd);
+		if (rc == 0)
+			rc = add_fd(&g->fds, &g->n_fds, &g->fds_room, &fd);
+	}
+	if (rc == -ENOSPC)
+		return reason_set(o->why, rc,
+				  "the CPU has too few breakpoint registers for an address filter of %zu addresses "
+				  "(of most cores: 6)",
+				  n);
+	if (rc < 0 && rc != -ESRCH)
+		perf_event_explain(o->why, rc, "inserting a breakpoint for the address filter (perf_event_open)",
+				   g->plan->memory);
+	return rc < 0 ? rc : 1;
+}
+
 /* Opens the trace event of a thread on CPU n of the plan. Returns 1; 0: the CPU is unavailable now. */
-static int open_trace_event(const struct grid_opening *o, size_t n, uint32_t tid)
+static int open_trace_event(const struct grid_opening *o, size_t n, uint32_t tid, int *ret_event)
 {
 	struct grid *g = o->grid;
 	const struct plan_cpu *c = &g->plan->cpus[n];
@@ -90,18 +137,23 @@ static int open_trace_event(const struct grid_opening *o, size_t n, uint32_t tid
 			       other = { g->group, KEEPER_EVENT, g->n_kept }, *name = a->fd < 0 ? &ring : &other;
 	_cleanup_close_ int fd = -1;
 	char what[96];
-	int rc = open_kept(g, name, &attr, tid, c->cpu, &fd);
+	int rc = open_kept(g, name, &attr, (struct perf_event_place){ tid, (int)c->cpu, 0 }, &fd);
 
 	if (rc == -ESRCH || rc == -ENODEV)
 		return rc == -ENODEV ? 0 : rc;
 	snprintf(what, sizeof(what), "tracing thread %u on CPU %u (perf_event_open)", tid, c->cpu);
-	if (rc == 0 && o->filter) {
+	if (g->plan->breakpoints && (rc == -EINVAL || rc == -EOPNOTSUPP))
+		return reason_set(o->why, -ENOTSUP,
+				  "the trace units have too few address comparators for this filter, and the kernel "
+				  "cannot pause and resume tracing at breakpoints: it can since Linux 7.2");
+	if (rc == 0 && o->filter && !g->plan->breakpoints) {
 		rc = filter_apply(o->filter, fd);
 		/* That call has the lock of all events of the thread. */
 		g->stuck |= rc == -EAGAIN;
 		if (rc < 0)
 			snprintf(what, sizeof(what), "the address filter");
 	}
+	*ret_event = fd;
 	if (rc == 0 && a->fd < 0) {
 		rc = keeper_client_map(g->keeper, &ring, g->plan->data_size, a->size, a->fills);
 		if (rc == 0)
@@ -134,7 +186,7 @@ static int open_switches(const struct grid_opening *o, size_t n, uint32_t tid)
 	const struct kept_name name = { g->group, KEEPER_SWITCHES, g->n_kept++ };
 	_cleanup_close_ int fd = -1;
 	char what[96];
-	int rc = open_kept(g, &name, &attr, tid, c->cpu, &fd);
+	int rc = open_kept(g, &name, &attr, (struct perf_event_place){ tid, (int)c->cpu, 0 }, &fd);
 
 	if (rc == -ESRCH || rc == -ENODEV)
 		return rc == -ENODEV ? 0 : rc;
@@ -159,8 +211,10 @@ size_t grid_events(const struct grid *g)
 static int check_room(const struct grid_opening *o)
 {
 	size_t most = o->grid->plan->most_events, has = grid_events(o->grid);
+	const struct filter_point *points;
+	size_t each = 1 + (o->grid->plan->breakpoints ? filter_points(o->filter, &points) : 0);
 
-	if (has + o->end - o->first <= most)
+	if (has + (o->end - o->first) * each <= most)
 		return 0;
 	return reason_set(o->why, -EMFILE,
 			  "its threads need more than the %zu descriptors that its user may still have: two for each "
@@ -180,8 +234,12 @@ static int open_thread(void *data, uint32_t tid, bool later)
 	int rc = check_room(o);
 
 	for (size_t n = o->first; n < o->end && rc >= 0; n++) {
-		rc = open_trace_event(o, n, tid);
+		int event;
+
+		rc = open_trace_event(o, n, tid, &event);
 		any |= rc > 0;
+		if (rc > 0 && g->plan->breakpoints)
+			rc = open_points(o, (struct perf_event_place){ tid, (int)g->plan->cpus[n].cpu, event });
 		if (rc == -ESRCH || (rc == -EBUSY && (any || g->opened)))
 			return 0;
 	}

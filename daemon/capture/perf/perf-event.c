@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -41,9 +42,9 @@ struct perf_event_attr perf_event_default_attr(uint32_t type, const uint64_t wor
 	return attr;
 }
 
-int perf_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *ret_fd)
+static int open_in_group(const struct perf_event_attr *attr, pid_t pid, int cpu, int leader, int *ret_fd)
 {
-	int fd = (int)syscall(SYS_perf_event_open, attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd = (int)syscall(SYS_perf_event_open, attr, pid, cpu, leader, PERF_FLAG_FD_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
@@ -51,28 +52,43 @@ int perf_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int 
 	return 0;
 }
 
+int perf_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *ret_fd)
+{
+	return open_in_group(attr, pid, cpu, -1, ret_fd);
+}
+
+void perf_event_set_action(struct perf_event_attr *attr, enum perf_event_action action)
+{
+	uint32_t bit = action;
+
+	/* The field behind this one, which headers before Linux 6.13 reserve. */
+	memcpy((char *)attr + offsetof(struct perf_event_attr, aux_sample_size) + sizeof(attr->aux_sample_size), &bit,
+	       sizeof(bit));
+}
+
 struct event_opening {
 	struct perf_event_attr attr;
 	pid_t tid;
-	int cpu, fd, rc;
+	int cpu, leader, fd, rc;
 };
 
 static void run_opening(void *data)
 {
 	struct event_opening *o = data;
 
-	o->rc = perf_event_open(&o->attr, o->tid, o->cpu, &o->fd);
+	o->rc = open_in_group(&o->attr, o->tid, o->cpu, o->leader, &o->fd);
 }
 
 static void drop_opening(void *data)
 {
 	struct event_opening *o = data;
 
+	closep(&o->leader);
 	closep(&o->fd);
 	free(o);
 }
 
-int perf_event_open_thread(struct address_space_of of, const struct perf_event_attr *attr, uint32_t tid, int cpu,
+int perf_event_open_thread(struct address_space_of of, const struct perf_event_attr *attr, struct perf_event_place at,
 			   int *ret_fd)
 {
 	struct event_opening *o = malloc(sizeof(*o));
@@ -80,7 +96,14 @@ int perf_event_open_thread(struct address_space_of of, const struct perf_event_a
 
 	if (!o)
 		return -ENOMEM;
-	*o = (struct event_opening){ *attr, (pid_t)tid, cpu, -1, 0 };
+	*o = (struct event_opening){ *attr, (pid_t)at.tid, at.cpu, -1, -1, 0 };
+	if (at.group > 0)
+		o->leader = fcntl(at.group, F_DUPFD_CLOEXEC, 0);
+	if (at.group > 0 && o->leader < 0) {
+		rc = -errno;
+		drop_opening(o);
+		return rc;
+	}
 	rc = address_space_call(of, &(struct address_space_call){ run_opening, drop_opening, o });
 	if (rc == -ETIMEDOUT)
 		return rc;

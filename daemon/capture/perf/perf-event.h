@@ -25,11 +25,22 @@ struct perf_event_attr perf_event_default_attr(uint32_t type, const uint64_t wor
 /* 0 or negative errno. cpu -1: all CPUs; pid -1: all processes. */
 int perf_event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int *ret_fd);
 
+/* What an event does to the trace event that leads its group; or PERF_EVENT_PAUSED, how that begins. */
+enum perf_event_action { PERF_EVENT_PAUSED = 1, PERF_EVENT_PAUSES = 2, PERF_EVENT_RESUMES = 4 };
+
+void perf_event_set_action(struct perf_event_attr *attr, enum perf_event_action action);
+
+struct perf_event_place {
+	uint32_t tid;
+	int cpu;
+	int group; /* the event that leads it; 0: none */
+};
+
 /*
  * The same for an event of a thread. The kernel waits there while the process executes a program, for the address space
  * that it leaves; -ETIMEDOUT: it, or its account, does not let go of that, or did not a short time ago.
  */
-int perf_event_open_thread(struct address_space_of of, const struct perf_event_attr *attr, uint32_t tid, int cpu,
+int perf_event_open_thread(struct address_space_of of, const struct perf_event_attr *attr, struct perf_event_place at,
 			   int *ret_fd);
 
 /* Reads the number of a tracepoint ("GROUP/NAME"). Sets why on failure. */

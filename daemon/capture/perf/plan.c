@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "daemon/capture/perf/filter.h"
 #include "daemon/capture/perf/plan.h"
 #include "lib/base/parse.h"
 #include "lib/base/util.h"
@@ -216,6 +217,20 @@ static bool has_comparators(const struct topology_cpu *cpu)
 	return cpu->offers.address_pairs > 0;
 }
 
+/* True if the filter only starts and stops tracing, at more addresses than the trace units can compare. */
+static bool needs_breakpoints(const struct topology *t, const struct plan *p, const char *filter)
+{
+	size_t n = filter_count_points(filter), most = t->pmu.n_filters;
+
+	for (size_t i = 0; i < p->n_cpus; i++) {
+		const struct topology_cpu *cpu = topology_find_cpu(t, p->cpus[i].cpu);
+
+		if (cpu->registers)
+			most = MIN(most, (size_t)cpu->offers.address_pairs * 2);
+	}
+	return n > most;
+}
+
 static bool set_format(const struct topology *t, struct plan *p, enum topology_format format, uint64_t value)
 {
 	return topology_set_field(&t->pmu, format, value, p->words) == 0;
@@ -346,7 +361,8 @@ static int choose_options(const struct topology *t, const struct plan_target *ta
 		return reason_set(why, -ENOTSUP,
 				  "address filters require a sink per CPU: on %s they would apply to every process",
 				  sink_name(t, p->cpus[0].sink));
-	if (o->filter && (t->pmu.n_filters == 0 || !all_offer(t, p, has_comparators)))
+	p->breakpoints = o->filter && needs_breakpoints(t, p, o->filter);
+	if (o->filter && !p->breakpoints && (t->pmu.n_filters == 0 || !all_offer(t, p, has_comparators)))
 		return reason_set(why, -ENOTSUP, "the trace units have no address comparators for filters");
 	p->exclude_kernel = !o->kernel;
 	p->type = t->pmu.type;

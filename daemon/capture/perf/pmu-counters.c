@@ -211,12 +211,12 @@ static int open_at_rate(const struct pmu_opening *o, struct perf_event_attr *att
 
 	if (o->c->list[o->counter].frequency)
 		return perf_event_open(attr, -1, cpu, ret_fd);
-	rc = perf_event_open_thread(o->scope->of, attr, tid, cpu, ret_fd);
+	rc = perf_event_open_thread(o->scope->of, attr, (struct perf_event_place){ tid, cpu, 0 }, ret_fd);
 	most = rc == -EINVAL && attr->freq ? proc_file_number("/proc/sys/kernel/perf_event_max_sample_rate") : 0;
 	if (most <= 0 || most >= PMU_COUNTERS_RATE)
 		return rc;
 	attr->sample_freq = (uint64_t)most;
-	return perf_event_open_thread(o->scope->of, attr, tid, cpu, ret_fd);
+	return perf_event_open_thread(o->scope->of, attr, (struct perf_event_place){ tid, cpu, 0 }, ret_fd);
 }
 
 /* A thread that has begun meanwhile has inherited this event if the one that made it had it. */

@@ -174,7 +174,7 @@ static int open_one(struct watch_events *e, const struct watch_ring *r, const st
 {
 	struct perf_event_attr attr = attr_of(s);
 	struct watch_event event = { .fd = -1, .spec = s };
-	int rc = perf_event_open_thread(e->of, &attr, tid, (int)r->cpu, &event.fd);
+	int rc = perf_event_open_thread(e->of, &attr, (struct perf_event_place){ tid, (int)r->cpu, 0 }, &event.fd);
 
 	if (rc == 0 && *s->filter)
 		rc = perf_event_control(event.fd, PERF_EVENT_IOC_SET_FILTER, (unsigned long)s->filter);
@@ -266,7 +266,8 @@ static int open_ring(struct watch_events *e, const struct watch_opening *o, uint
 
 	*r = (struct watch_ring){ .cpu = cpu, .fd = -1 };
 	attr.exclude_kernel = 1;
-	rc = perf_event_open_thread(o->of, &attr, (uint32_t)o->of.pid, (int)cpu, &r->fd);
+	rc =
+	    perf_event_open_thread(o->of, &attr, (struct perf_event_place){ (uint32_t)o->of.pid, (int)cpu, 0 }, &r->fd);
 	if (rc == -ENODEV)
 		return 0;
 	if (rc == 0)
