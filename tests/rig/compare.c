@@ -2,7 +2,7 @@
 /*
  * Compares a decode with the truth log of the virtual machine (tests/rig/shared.h), instruction by instruction.
  *
- *   compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-g] [-x START:END]... LOG [TID] <DECODE
+ *   compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-f] [-g] [-x START:END]... LOG [TID] <DECODE
  *
  * DECODE: output of `csight decode --to pcs`, or of --to elements --by-thread, which includes gaps. TID: the decode is
  * of this thread, whatever its headings. The instructions of each thread must be all those that it executed while it
@@ -14,6 +14,7 @@
  *   -t: it was frozen between these values of the virtual counter: later execution is not expected.
  *   -w: rings wrapped: the beginning may be missing, for each CPU its own, with a gap wherever something is missing
  *       between two decoded instructions (alignment.h).
+ *   -f: the trace units were off where a filter wanted that, which is no gap.
  *   -g: there may be gaps: the parts between them must be in the truth, in order. Prints what is missing.
  *   -x: addresses without an image, excluded from both.
  *
@@ -46,7 +47,7 @@ enum {
 
 static struct {
 	uint32_t pid;
-	bool holey;
+	bool holey, pausing;
 	uint64_t armed;
 	struct alignment_options alignment;
 	struct ranges {
@@ -200,7 +201,7 @@ static void read_log(const char *path, unsigned cpu)
 			continue;
 		}
 		if (RIG_MARK_TYPE(record.start) == RIG_MARK_UNTRACED) {
-			piece.untraced = record.count;
+			piece.untraced = options.pausing ? 0 : record.count;
 			continue;
 		}
 		piece.passed = switched && !on && RIG_MARK_TYPE(record.start) == RIG_MARK_SWITCH;
@@ -500,7 +501,7 @@ static bool read_options(int argc, char **argv)
 {
 	int option;
 
-	while ((option = getopt(argc, argv, "p:a:t:wgx:")) != -1) {
+	while ((option = getopt(argc, argv, "p:a:t:wfgx:")) != -1) {
 		switch (option) {
 		case 'p':
 			options.pid = (uint32_t)strtoul(optarg, NULL, 10);
@@ -516,6 +517,9 @@ static bool read_options(int argc, char **argv)
 			break;
 		case 'w':
 			options.alignment.wrapped = true;
+			break;
+		case 'f':
+			options.pausing = true;
 			break;
 		case 'g':
 			options.holey = true;
@@ -537,7 +541,7 @@ int main(int argc, char **argv)
 	bool good;
 
 	if (!read_options(argc, argv)) {
-		fprintf(stderr, "usage: compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-g] [-x START:END]... "
+		fprintf(stderr, "usage: compare [-p PID] [-a TIME] [-t FROM:TO] [-w] [-f] [-g] [-x START:END]... "
 				"LOG [TID] <DECODE\n");
 		return 2;
 	}

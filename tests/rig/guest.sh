@@ -107,7 +107,11 @@ daemon() { property csightd MainPID; }
 perf_events() { find "/proc/$(daemon)/fd" -lname '*perf_event*' 2>/dev/null | wc -l; }
 in_use() { local n; read -r n </sys/module/csight_rig/refcnt && echo "$n"; } # trace units and sinks that lead somewhere
 # What the kernel's log warns of. Where the out-of-memory killer was, that is no warning.
-warned() { dmesg | awk '/invoked oom-killer/ { oom = 1 } /WARN|BUG:|Oops|Call trace/ && !oom; /oom-kill:/ { oom = 0 }'; }
+# Where the host stops the machine for long, a timer of the scheduler is late, of which Linux 7.3 warns.
+warned() {
+  dmesg | awk '/invoked oom-killer/ { oom = 1 } /WARNING: .* hrtimer_forward/ { late = 1 } /WARN|BUG:|Oops|Call trace/ && !oom && !late
+    /oom-kill:/ { oom = 0 } /end trace/ { late = 0 }'
+}
 no_warning() { [ -z "$(warned)" ] || { warned | note; return 1; }; }
 
 finish() { exit "$failed"; }
@@ -134,10 +138,13 @@ fresh() { # COMMAND...: csightd anew, without snapshots and with decoders that w
   decoders STOP
 }
 
-trace_units() { # trbe|etr|etf|etb: trace hardware with these sinks alone, and a csightd that knows it
+trace_units() { # trbe|etr|etf|etb [PARAMETER...]: trace hardware with these sinks alone, and a csightd that knows it
   rmmod csight-rig 2>/dev/null
   modprobe coresight
-  case $1 in trbe) insmod "$RIG/module/csight-rig.ko" etr=0 ;; *) insmod "$RIG/module/csight-rig.ko" trbe=0 "$1=1" ;; esac
+  case $1 in
+    trbe) insmod "$RIG/module/csight-rig.ko" etr=0 "${@:2}" ;;
+    *) insmod "$RIG/module/csight-rig.ko" trbe=0 "$1=1" "${@:2}" ;;
+  esac
 }
 
 # A program stopped right behind its exec (held.c), in $pid; it goes on by run_to_end and let_go. What its process ran

@@ -24,13 +24,14 @@
 
 #define RIG_MAGIC 0x0031474952534331ull
 #define RIG_HINT 0xd5032fbf /* HINT #125, which is unallocated */
-#define RIG_PROTOCOL 3
+#define RIG_PROTOCOL 4
 
 enum { RIG_CPUS = 32, RIG_FILTERS = 8, RIG_COMM = 16 };
 
 enum rig_call {
 	RIG_START = 1,   /* the trace unit of this CPU: configr, trace_id, shared, filters, threshold, interval */
 	RIG_STOP,        /* afterwards head counts the bytes written */
+	RIG_RESUME,      /* continues after it; they remain */
 	RIG_SWITCH,      /* thread tid of process tgid runs on this CPU from now on */
 	RIG_ARENA_START, /* empties the shared sink; its size is arena_size */
 	RIG_ARENA_STOP,  /* completes its last frame */

@@ -15,7 +15,8 @@ module_param_named(trbe, with_trbe, bool, 0444);
 module_param_named(etf, with_etf, bool, 0444);
 module_param_named(etb, with_etb, bool, 0444);
 
-int rig_truncate, rig_lose, rig_overtake;
+int rig_truncate, rig_lose, rig_overtake, rig_pairs = 4;
+module_param_named(pairs, rig_pairs, int, 0444);
 module_param_named(truncate, rig_truncate, int, 0644);
 module_param_named(lose, rig_lose, int, 0644);
 module_param_named(overtake, rig_overtake, int, 0644);

@@ -109,7 +109,8 @@ struct rig_buffer {
 	u64 etr_size;
 };
 
-extern int rig_truncate, rig_lose, rig_overtake;
+/* rig_pairs: of address comparators, of each trace unit. */
+extern int rig_truncate, rig_lose, rig_overtake, rig_pairs;
 
 /* Counts one slice; true if it is the one. */
 bool rig_due(int *countdown);

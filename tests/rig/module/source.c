@@ -25,12 +25,11 @@ enum {
 	IDR1 = 0x4100f403,
 	IDR2 = 0x488, /* cycle counts of 12 bits */
 	IDR3 = 0x0d7b0004,
-	IDR4 = 4,
 	IDR5 = 0x28c70840,
 	AUTHSTATUS = 0xcc,
 	DEVARCH = 0x47704a13
 };
-enum { ADDRESS_PAIRS = IDR4 & 15, LEAST_THRESHOLD = IDR3 & 0xfff, THRESHOLD = 256, INTERVAL_NEVER = 15 };
+enum { LEAST_THRESHOLD = IDR3 & 0xfff, THRESHOLD = 256, INTERVAL_NEVER = 15 };
 
 /* From coresight-etm-perf.h. */
 struct etm_filter {
@@ -136,9 +135,12 @@ static int set_filters(struct rig_cpu *c, struct perf_event *event)
 		const struct etm_filter *f = &filters->etm_filter[i];
 
 		used += f->type == RIG_FILTER_RANGE ? 2 : 1;
-		if (used > 2 * ADDRESS_PAIRS)
+		if (used > 2 * rig_pairs)
 			return -ENOSPC;
-		c->filters[c->n_filters++] = (struct rig_filter){ f->start_addr, f->stop_addr, f->type };
+		/* As etm4x: a stop address is the second one. */
+		c->filters[c->n_filters++] =
+		    (struct rig_filter){ f->type == RIG_FILTER_STOP ? f->stop_addr : f->start_addr, f->stop_addr,
+					 f->type };
 	}
 	c->viewing = filters->ssstatus;
 	return 0;
@@ -182,9 +184,8 @@ static int start_perf(struct source *s, struct perf_event *event)
 	return set_filters(c, event);
 }
 
-static void start(void *data)
+static void start_by(struct source *s, u32 call)
 {
-	struct source *s = data;
 	struct rig_cpu *c = &rig->cpu[s->cpu];
 
 	c->configr = s->configr;
@@ -192,13 +193,41 @@ static void start(void *data)
 	c->interval = s->interval;
 	c->trace_id = s->trace_id;
 	c->shared = s->shared;
-	rig_call(RIG_START);
+	rig_call(call);
+}
+
+static void start(void *data)
+{
+	start_by(data, RIG_START);
 }
 
 static void stop(void *unused)
 {
 	rig_call(RIG_STOP);
 }
+
+#if SINCE(7, 3)
+static bool starts_paused(struct perf_event *event)
+{
+	return event->hw.aux_paused;
+}
+
+static int resume(struct coresight_device *csdev)
+{
+	start_by(source_of(csdev), RIG_RESUME);
+	return 0;
+}
+
+static void pause(struct coresight_device *csdev)
+{
+	stop(NULL);
+}
+#else
+static bool starts_paused(struct perf_event *event)
+{
+	return false;
+}
+#endif
 
 static int enable_with(struct source *s, struct perf_event *event, rig_mode mode, int trace_id)
 {
@@ -213,6 +242,8 @@ static int enable_with(struct source *s, struct perf_event *event, rig_mode mode
 		rc = start_perf(s, event);
 		if (!rc)
 			start(s);
+		if (!rc && starts_paused(event))
+			stop(NULL);
 	} else {
 		s->configr = RIG_TIMESTAMPS | RIG_CONTEXT_ID;
 		s->interval = 0;
@@ -283,6 +314,10 @@ static const struct coresight_ops_source source_ops = {
 #endif
 	.enable = enable,
 	.disable = disable,
+#if SINCE(7, 3)
+	.resume_perf = resume,
+	.pause_perf = pause,
+#endif
 };
 static const struct coresight_ops ops = {
 	.source_ops = &source_ops,
@@ -313,7 +348,7 @@ REGISTER(trcidr0, IDR0);
 REGISTER(trcidr1, IDR1);
 REGISTER(trcidr2, IDR2);
 REGISTER(trcidr3, IDR3);
-REGISTER(trcidr4, IDR4);
+REGISTER(trcidr4, rig_pairs);
 REGISTER(trcidr5, IDR5);
 REGISTER(trcidr8, 0);
 REGISTER(trcidr9, 0);
@@ -353,7 +388,7 @@ static const struct attribute_group mgmt_group = { .name = "mgmt", .attrs = mgmt
 
 NUMBER(cpu, "%d\n", source_of_device(dev)->cpu);
 NUMBER(ts_source, "%d\n", 1);
-NUMBER(nr_addr_cmp, "%#x\n", ADDRESS_PAIRS);
+NUMBER(nr_addr_cmp, "%#x\n", rig_pairs);
 NUMBER(nr_cntr, "%#x\n", IDR5 >> 28 & 7);
 NUMBER(numcidc, "%#x\n", 1);
 NUMBER(numvmidc, "%#x\n", 0);

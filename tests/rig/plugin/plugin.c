@@ -440,8 +440,11 @@ static void on_entered(unsigned vcpu, void *userdata)
 	enter(c, vcpu, encoded);
 }
 
-static void start(struct cpu *c, const struct rig_cpu *r, unsigned vcpu)
+/* Starts the trace unit, behind what it has written if it was only paused. */
+static void start(struct cpu *c, const struct rig_cpu *r, unsigned vcpu, bool resumes)
 {
+	uint64_t head = resumes ? c->etm.head : 0;
+
 	c->ring = (uint8_t *)shared + shared->rings + vcpu * shared->ring_size;
 	etm_init(&c->etm, c->ring, shared->ring_size, r->configr & RIG_RETURN_STACK, c->tid);
 	etm_configure(&c->etm, r->configr, (uint16_t)r->threshold);
@@ -449,7 +452,7 @@ static void start(struct cpu *c, const struct rig_cpu *r, unsigned vcpu)
 	c->instructions = 0;
 	c->trace_id = (uint8_t)r->trace_id;
 	c->shared = r->shared;
-	c->staged = c->next_sync = 0;
+	c->etm.head = c->staged = c->next_sync = head;
 	c->last = NULL;
 	c->traces_user = r->user;
 	c->traces_kernel = traces_kernel && r->kernel;
@@ -485,7 +488,8 @@ static void on_call(unsigned vcpu, void *userdata)
 		return;
 	switch (r->call) {
 	case RIG_START:
-		start(c, r, vcpu);
+	case RIG_RESUME:
+		start(c, r, vcpu, r->call == RIG_RESUME);
 		break;
 	case RIG_STOP:
 		stop(c, r, vcpu);
