@@ -165,7 +165,13 @@ static int end_by_id(struct client *c, const char *id)
 	if (rc != 0)
 		return rc;
 	rc = csight_end_recording(c->daemon, csight_text(found, "id"));
-	return rc < 0 ? client_daemon_failed(c, rc) : STATUS_OK;
+	if (rc < 0)
+		return client_daemon_failed(c, rc);
+	if (c->json)
+		printf("{}\n");
+	else if (!c->quiet)
+		printf("recording %s ends\n", esc(csight_text(found, "id")));
+	return STATUS_OK;
 }
 
 static int stream_run(struct client *c)

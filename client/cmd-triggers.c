@@ -135,7 +135,16 @@ static int triggers_run(struct client *c)
 		rc = trigger_call_remove(c->daemon, (uint32_t)id);
 	else
 		rc = trigger_call_enable(c->daemon, (uint32_t)id, what == OPTION_ENABLE);
-	return rc < 0 ? client_daemon_failed(c, rc) : STATUS_OK;
+	if (rc < 0)
+		return client_daemon_failed(c, rc);
+	if (c->json)
+		printf("{}\n");
+	else
+		printf("trigger %" PRIu64 " is %s\n", id,
+		       what == OPTION_REMOVE   ? "removed"
+		       : what == OPTION_ENABLE ? "enabled"
+					       : "disabled");
+	return STATUS_OK;
 }
 
 const struct verb cmd_triggers = {
