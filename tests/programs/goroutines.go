@@ -178,8 +178,12 @@ func plant(how way, long, grows bool, deeper int) {
 	<-done
 }
 
-// Ends as many goroutines as have ended, and more, at one time: each former one is then known to have ended.
+// Ends as many goroutines as have ended, and more, at one time: each former one is then known to have ended. One that is
+// still ending must be given the CPU first.
 func reuse() {
+	for runtime.NumGoroutine() > 1 {
+		runtime.Gosched()
+	}
 	free, done := make(chan bool), make(chan bool)
 	for i := 0; i < goneLater; i++ {
 		go func() {
