@@ -62,10 +62,9 @@ struct plan {
 	bool switches; /* context switch records separate the threads */
 	bool exclude_kernel;
 	bool cycles, branch_broadcast;
-	bool
-	    breakpoints; /* pause and resume tracing: the trace units have too few address comparators for the filter */
-	bool fill;       /* the sinks stop where an AUX buffer is full, in place of overwriting its oldest trace */
-	uint32_t thread; /* the only one that is traced; 0: all */
+	bool breakpoints; /* apply the filter: the trace units have too few address comparators for it */
+	bool fill;        /* the sinks stop where an AUX buffer is full, in place of overwriting its oldest trace */
+	uint32_t thread;  /* the only one that is traced; 0: all */
 	uint32_t type;
 	uint64_t words[5];  /* attr.config, config1, …; the sink's ID is added for each CPU */
 	uint64_t data_size; /* data ring beside each AUX buffer, without its first page, bytes */
